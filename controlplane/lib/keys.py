@@ -1,0 +1,76 @@
+"""Names of everything that Headworks keeps in Valkey. One table, so that nobody invents a second spelling.
+
+All names start with the namespace (`HEADWORKS_NAMESPACE`, default `hw`), so several installations or tests may share
+a server.
+"""
+
+from __future__ import annotations
+
+import os
+
+NAMESPACE = os.environ.get("HEADWORKS_NAMESPACE", "hw")
+
+
+def desired(node: str) -> str:
+    """String: the NodeDesired document of a node."""
+    return f"{NAMESPACE}:desired:{node}"
+
+
+def desired_changed(node: str) -> str:
+    """Pub/sub channel: the version of a new desired document."""
+    return f"{NAMESPACE}:desired-changed:{node}"
+
+
+def observations() -> str:
+    """Stream: NodeReport documents in field `report` (bounded; reports are whole, so old ones may go)."""
+    return f"{NAMESPACE}:observations"
+
+
+def snapshot() -> str:
+    """String: the RoutingSnapshot."""
+    return f"{NAMESPACE}:snapshot"
+
+
+def snapshot_changed() -> str:
+    """Pub/sub channel: the version of a new routing snapshot."""
+    return f"{NAMESPACE}:snapshot-changed"
+
+
+def gateways() -> str:
+    """Sorted set: gateway id -> time of its last sign of life."""
+    return f"{NAMESPACE}:gateways"
+
+
+def newest(subject: str) -> str:
+    """Hash: source -> newest SamplePart of a subject; expires when nobody writes."""
+    return f"{NAMESPACE}:newest:{subject}"
+
+
+def ring(subject: str) -> str:
+    """Stream: merged samples of the last 15 minutes, one a second, in field `sample`."""
+    return f"{NAMESPACE}:ring:{subject}"
+
+
+def rollup_10s(subject: str) -> str:
+    """Stream: 10-second roll-ups of the last day, in field `rollup`."""
+    return f"{NAMESPACE}:rollup10:{subject}"
+
+
+def subjects() -> str:
+    """Sorted set: subject -> time of its last sample."""
+    return f"{NAMESPACE}:subjects"
+
+
+def telemetry_lease(name: str) -> str:
+    """String with a short life: which process merges samples, sends ticks, …"""
+    return f"{NAMESPACE}:lease:{name}"
+
+
+def usage() -> str:
+    """Stream: usage batches of the gateways in field `usage`."""
+    return f"{NAMESPACE}:usage"
+
+
+def engine_log(replica_id: str) -> str:
+    """Stream: the newest lines of a replica's engine log in fields `line` and `n` (bounded, for the live tail)."""
+    return f"{NAMESPACE}:log:{replica_id}"
