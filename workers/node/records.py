@@ -1,0 +1,78 @@
+"""What a node keeps on disk of each replica, so that engines are found again after the worker was killed.
+
+The supervisor is the only writer (atomic rename, 0600); the collector reads. Layout under `node_folder()`:
+`desired.json` (the last good desired document), `replicas/<id>/record.json`, `replicas/<id>/engine.log`.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from controlplane import env
+from controlplane.domain.desired import ReplicaDesired
+from controlplane.domain.lifecycle import Goal, State, Transition
+from controlplane.domain.observed import EngineFacts
+from controlplane.lib import wire
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaRecord:
+    """One replica on this node: the wish, the machine's state, and the process that serves it."""
+
+    desired: ReplicaDesired
+    state: State
+    since: float
+    goal: Goal
+    seq: int
+    attempt: int
+    retry_at: float | None
+    exit_phase: str
+    exit_since: float
+    drain_timeout_s: float
+    transitions: tuple[Transition, ...]
+    pid: int | None = None
+    process_started_ticks: int | None = None  # field 22 of /proc/<pid>/stat; identifies the process over restarts
+    process_started_at: float | None = None
+    process_group: int | None = None
+    port: int | None = None
+    url: str | None = None
+    log_path: str | None = None
+    command: tuple[str, ...] = ()
+    engine_version: str | None = None
+    facts: EngineFacts = field(default_factory=EngineFacts)
+
+
+def node_name() -> str:
+    """Returns this node's name: `HEADWORKS_NODE_NAME`, by default the host's name."""
+    return env.read_str("HEADWORKS_NODE_NAME", os.uname().nodename.split(".")[0].lower())
+
+
+def node_folder(name: str) -> Path:
+    """Returns the folder in which a node keeps its state."""
+    return env.headworks_home() / "node" / name
+
+
+def write_record(folder: Path, record: ReplicaRecord) -> None:
+    """Writes the record of a replica so that a reader sees the old or the new one, never a part."""
+    target = folder / "replicas" / record.desired.replica_id
+    target.mkdir(parents=True, exist_ok=True, mode=0o700)
+    temporary = target / "record.json.new"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(wire.encode(record))
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(target / "record.json")
+
+
+def read_records(folder: Path) -> list[ReplicaRecord]:
+    """Returns the records of all replicas of a node; one that can't be read is left out."""
+    found: list[ReplicaRecord] = []
+    for path in sorted((folder / "replicas").glob("*/record.json")):
+        try:
+            found.append(wire.decode(path.read_bytes(), ReplicaRecord))
+        except (OSError, wire.WireError):
+            continue
+    return found
