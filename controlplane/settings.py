@@ -15,8 +15,7 @@ DEBUG = env.read_bool("HEADWORKS_DEBUG", False)
 SECRET_KEY = env.read_secret("HEADWORKS_SECRET_KEY", "debug-only" if DEBUG else None)
 ALLOWED_HOSTS = env.read_list("HEADWORKS_ALLOWED_HOSTS", ("localhost", "127.0.0.1", "[::1]"))
 CSRF_TRUSTED_ORIGINS = env.read_list("HEADWORKS_TRUSTED_ORIGINS")
-# Address of a proxy in front that sets X-Forwarded-Proto; empty = none is trusted.
-TRUSTED_PROXIES = env.read_list("HEADWORKS_TRUSTED_PROXIES")
+# X-Forwarded-Proto and -For are believed from HEADWORKS_TRUSTED_PROXIES alone, by the server in controlplane.serve.
 HTTPS_ONLY = env.read_bool("HEADWORKS_HTTPS", False)
 
 INSTALLED_APPS = [
@@ -133,7 +132,6 @@ CSRF_COOKIE_NAME = "headworks_csrf"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS_ONLY
 SECURE_SSL_REDIRECT = HTTPS_ONLY
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS_ONLY else 0
-SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if TRUSTED_PROXIES else None
 X_FRAME_OPTIONS = "DENY"
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {

@@ -1,0 +1,47 @@
+# One image for every process of the control side; `node-cpu` and `node-cuda` add the engine.
+ARG PYTHON_IMAGE=python:3.11-slim-bookworm
+ARG CUDA_IMAGE=nvidia/cuda:13.0.1-runtime-ubuntu24.04
+
+FROM node:20-bookworm-slim AS browser
+WORKDIR /build
+COPY package.json package-lock.json ./
+RUN npm ci --omit=dev --ignore-scripts
+
+FROM ${PYTHON_IMAGE} AS control
+ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HEADWORKS_HOME=/var/lib/headworks HEADWORKS_BIND=0.0.0.0
+RUN apt-get update && apt-get install -y --no-install-recommends tini && rm -rf /var/lib/apt/lists/* \
+    && useradd --system --create-home --home-dir /var/lib/headworks headworks
+WORKDIR /opt/headworks
+COPY requirements/control.txt requirements/
+RUN pip install --no-cache-dir -r requirements/control.txt
+COPY --chown=root:root . .
+COPY --from=browser /build/node_modules node_modules
+RUN python -m controlplane.embedded.browser && HEADWORKS_DEBUG=1 python manage.py translations
+USER headworks
+ENTRYPOINT ["/usr/bin/tini", "-g", "--"]
+CMD ["python", "-m", "controlplane.serve"]
+
+# PID 1 is tini; below it a small supervisor restarts worker and collector, so engines outlive both.
+FROM control AS node-cpu
+USER root
+ARG ENGINE_PIP_ARGS=""
+RUN python -m venv /opt/engine \
+    && /opt/engine/bin/pip install --no-cache-dir ${ENGINE_PIP_ARGS} -r requirements/engine-cpu.txt \
+    && /opt/engine/bin/pip uninstall -y torchvision torchaudio torchcodec
+ENV HEADWORKS_ENGINE_PYTHON=/opt/engine/bin/python
+USER headworks
+CMD ["python", "-m", "controlplane.embedded.node"]
+
+FROM ${CUDA_IMAGE} AS node-cuda
+ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HEADWORKS_HOME=/var/lib/headworks
+RUN apt-get update && apt-get install -y --no-install-recommends tini python3 python3-venv python3-dev gcc \
+    && rm -rf /var/lib/apt/lists/* && useradd --system --create-home --home-dir /var/lib/headworks headworks
+WORKDIR /opt/headworks
+COPY requirements requirements
+RUN python3 -m venv /opt/control && /opt/control/bin/pip install --no-cache-dir -r requirements/control.txt \
+    && python3 -m venv /opt/engine && /opt/engine/bin/pip install --no-cache-dir -r requirements/engine-gpu.txt
+COPY --chown=root:root . .
+ENV PATH=/opt/control/bin:$PATH HEADWORKS_ENGINE_PYTHON=/opt/engine/bin/python
+USER headworks
+ENTRYPOINT ["/usr/bin/tini", "-g", "--"]
+CMD ["python", "-m", "controlplane.embedded.node"]
