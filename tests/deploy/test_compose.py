@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -81,7 +82,7 @@ def test_the_gpu_node_belongs_to_a_profile_and_reserves_cards(project: dict[str,
 def test_python_modules_named_in_commands_exist(project: dict[str, Any]) -> None:
     for name, service in project["services"].items():
         for words in (service.get("command") or [], service.get("healthcheck", {}).get("test") or []):
-            for flag, module in zip(words, words[1:], strict=False):
+            for flag, module in itertools.pairwise(words):
                 if flag == "-m" and module != "celery":
                     path = ROOT / module.replace(".", "/")
                     assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), (name, module)
