@@ -7,7 +7,7 @@ everything above. Counts are sparse: bucket index -> count. Two histograms are m
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 MIN_S = 0.0005
 GROWTH = 1.05
@@ -43,18 +43,30 @@ def merge(many: Iterable[Mapping[int, int]]) -> dict[int, int]:
     return out
 
 
-def percentile_s(counts: Mapping[int, int], share: float) -> float | None:
-    """Returns the latency below which `share` (0..1) of the observations lie, None for an empty histogram.
+def percentiles_s(counts: Mapping[int, int], shares: Sequence[float]) -> list[float | None]:
+    """Returns for each share (0..1, rising) the latency below which that share lies; None for an empty histogram.
 
     Within the bucket the value is taken as its geometric middle, so the error is at most 2.5 %.
     """
     total = sum(counts.values())
-    if total == 0:
-        return None
-    rank = max(1, math.ceil(share * total))
+    if total <= 0:
+        return [None] * len(shares)
+    found: list[float | None] = []
+    ranks = [max(1, math.ceil(share * total)) for share in shares]
     seen = 0
     for bucket in sorted(counts):
         seen += counts[bucket]
-        if seen >= rank:
-            return MIN_S * GROWTH ** (min(bucket, LAST_BUCKET) - 0.5) if bucket else MIN_S
+        while len(found) < len(ranks) and seen >= ranks[len(found)]:
+            found.append(_middle_s(bucket))
+        if len(found) == len(ranks):
+            return found
     raise AssertionError("the ranks of a histogram end before its total")
+
+
+def percentile_s(counts: Mapping[int, int], share: float) -> float | None:
+    """Returns the latency below which `share` (0..1) of the observations lie, None for an empty histogram."""
+    return percentiles_s(counts, (share,))[0]
+
+
+def _middle_s(bucket: int) -> float:
+    return MIN_S * GROWTH ** (min(bucket, LAST_BUCKET) - 0.5) if bucket > 0 else MIN_S

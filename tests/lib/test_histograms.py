@@ -1,7 +1,7 @@
 from controlplane.lib import histograms
 
 
-def test_the_percentile_is_within_five_percent():
+def test_the_percentile_is_within_five_percent() -> None:
     counts: dict[int, int] = {}
     for i in range(1, 1001):
         histograms.add(counts, {histograms.bucket_of(i / 1000): 1})
