@@ -28,7 +28,10 @@ class LaunchPlace:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """How to start the process. Secrets stand in `env` only; `argv` is shown on pages and in logs."""
+    """How to start the process. Secrets stand in `env` only; `argv` is shown on pages and in logs.
+
+    `env` is not the whole environment: the process gets `environment.process_environment(os.environ, command)`.
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
