@@ -1,10 +1,11 @@
-"""Names and queues of Celery tasks, and how apps ask for them: by name, after commit, without importing a worker."""
+"""How apps ask others to act, always after commit and without importing them: Celery tasks by name, the controller by
+a NOTIFY of PostgreSQL. Both are hints; the truth is in the rows, and a lost hint only costs time."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 
 CONTROL_QUEUE = "control"
 
@@ -12,8 +13,11 @@ ROLL_UP_MINUTES = "control.roll_up_minutes"
 SWEEP_JOURNAL = "control.sweep_journal"
 SWEEP_TELEMETRY = "control.sweep_telemetry"
 DRAIN_USAGE = "control.drain_usage"
+PROBE_EXTERNAL = "control.probe_external"
 NODE_WAKE = "node.wake"
 NODE_PROBE = "node.probe"
+
+CONTROLLER_CHANNEL = "headworks_changed"  # PostgreSQL channel that the leading controller listens on
 
 
 def node_queue(node: str) -> str:
@@ -30,3 +34,9 @@ def send_on_commit(task: str, *, queue: str = CONTROL_QUEUE, expires_s: float | 
         app.send_task(task, kwargs=kwargs, queue=queue, expires=expires_s, ignore_result=True)
 
     transaction.on_commit(send, robust=True)
+
+
+def wake_controller() -> None:
+    """Makes the leading controller look at the rows at once when the running transaction has committed."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify(%s, '')", [CONTROLLER_CHANNEL])

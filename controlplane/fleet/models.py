@@ -34,6 +34,7 @@ class Node(models.Model):
     simulated = models.BooleanField(default=False)
     cordoned = models.BooleanField(default=False)  # nothing new is placed here
     cordon_reason = models.CharField(max_length=200, blank=True)
+    draining = models.BooleanField(default=False)  # cordoned, and its replicas are moved away
     last_report_at = models.DateTimeField(null=True, blank=True)
     incarnation = models.CharField(max_length=32, blank=True)
     report_sequence = models.BigIntegerField(default=0)

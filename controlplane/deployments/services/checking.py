@@ -1,0 +1,143 @@
+"""Whether a wish can be carried out, and the engine-independent spec that follows from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from controlplane.catalog.models import Variant
+from controlplane.deployments.models import DesiredState, Engine
+from controlplane.deployments.wish import DeploymentWish
+from controlplane.domain.desired import EngineSpec
+from controlplane.domain.errors import RefusedError
+from controlplane.fleet.models import Pool
+from engine_adapters import registry
+
+MAX_REPLICAS = 1024
+MAX_ACCELERATORS = 64
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A wish that can be carried out. `spec` is what a revision keeps, `hash` tells two specs apart."""
+
+    variant: Variant | None
+    pool: Pool
+    spec: Mapping[str, Any]
+    hash: str
+
+
+def check(name: str, wish: DeploymentWish) -> Checked:
+    """Returns the checked wish; raises RefusedError that names every field that is wrong."""
+    problems: dict[str, str] = {}
+    if not _NAME.fullmatch(name):
+        problems["name"] = "Use lower-case letters, digits and hyphens, at most 63, a letter or digit at both ends."
+    pool = Pool.objects.filter(name=wish.pool).first()
+    if pool is None:
+        problems["pool"] = f"There is no pool {wish.pool}."
+    if wish.desired_state not in DesiredState.values:
+        problems["desired_state"] = f"Use one of {', '.join(DesiredState.values)}."
+    variant: Variant | None = None
+    if wish.engine not in Engine.values:
+        problems["engine"] = f"Use one of {', '.join(Engine.values)}."
+    elif wish.engine == Engine.EXTERNAL:
+        problems.update(_external_problems(wish))
+    else:
+        variant = _find_variant(wish.variant, problems)
+        problems.update(_managed_problems(wish))
+    if problems or pool is None:
+        message = "This deployment can't be made as asked: " + "; ".join(f"{k}: {v}" for k, v in problems.items())
+        raise RefusedError("invalid", message, fields=problems)
+    spec = spec_of(name, wish, variant)
+    return Checked(variant, pool, spec, spec_hash(spec))
+
+
+def spec_of(name: str, wish: DeploymentWish, variant: Variant | None) -> dict[str, Any]:
+    """Returns what a revision keeps: everything a replica's command line depends on except its place."""
+    if wish.engine == Engine.EXTERNAL:
+        url, model = wish.external_url.rstrip("/"), wish.external_model
+        return {"engine": wish.engine, "external_url": url, "served_model_name": model, "settings": {}}
+    return {
+        "engine": wish.engine,
+        "model_path": variant.path if variant else "",
+        "served_model_name": name,
+        "tensor_parallel": wish.tensor_parallel,
+        "pipeline_parallel": wish.pipeline_parallel,
+        "accelerators": wish.accelerators_per_replica,
+        "settings": {key: value for key, value in sorted(wish.settings.items()) if value is not None},
+    }
+
+
+def spec_hash(spec: Mapping[str, Any]) -> str:
+    """Returns the hex SHA-256 of a spec in canonical JSON."""
+    return hashlib.sha256(json.dumps(spec, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def engine_spec(spec: Mapping[str, Any], build: str) -> EngineSpec:
+    """Returns a revision's spec as the node gets it, for engines of the given build (cpu or cuda)."""
+    return EngineSpec(
+        engine=spec["engine"],
+        model_path=spec.get("model_path", ""),
+        served_model_name=spec["served_model_name"],
+        settings=dict(spec.get("settings", {})),
+        tensor_parallel=spec.get("tensor_parallel", 1),
+        pipeline_parallel=spec.get("pipeline_parallel", 1),
+        build=build,
+    )
+
+
+def _find_variant(address: str, problems: dict[str, str]) -> Variant | None:
+    model, _, name = address.partition("/")
+    found = Variant.objects.filter(model__name=model, name=name).select_related("model").first()
+    if found is None:
+        problems["variant"] = f"There is no variant {address!r}; give it as model/variant."
+    return found
+
+
+def _external_problems(wish: DeploymentWish) -> dict[str, str]:
+    problems: dict[str, str] = {}
+    try:
+        parts = urlsplit(wish.external_url)
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        fits = False
+    if not fits:
+        problems["external_url"] = "Give the endpoint's base URL, such as https://host:8000/v1."
+    elif parts.username or parts.password or parts.query or parts.fragment:
+        problems["external_url"] = "Give the URL without user, password, query or fragment; the key has its own field."
+    if not wish.external_model.strip():
+        problems["external_model"] = "Give the model name that the endpoint knows."
+    if wish.replicas not in (0, 1):
+        problems["replicas"] = "An external endpoint counts as one replica."
+    if wish.settings:
+        problems["settings"] = "An external endpoint has no settings here."
+    if wish.variant:
+        problems["variant"] = "An external endpoint has no variant here."
+    return problems
+
+
+def _managed_problems(wish: DeploymentWish) -> dict[str, str]:
+    problems: dict[str, str] = {}
+    if not 0 <= wish.replicas <= MAX_REPLICAS:
+        problems["replicas"] = f"Give 0 to {MAX_REPLICAS}."
+    for field, value in (("tensor_parallel", wish.tensor_parallel), ("pipeline_parallel", wish.pipeline_parallel)):
+        if not 1 <= value <= MAX_ACCELERATORS:
+            problems[field] = f"Give 1 to {MAX_ACCELERATORS}."
+    if not 1 <= wish.accelerators_per_replica <= MAX_ACCELERATORS:
+        problems["accelerators_per_replica"] = f"Give 1 to {MAX_ACCELERATORS}."
+    elif not problems and wish.accelerators_per_replica != wish.tensor_parallel * wish.pipeline_parallel:
+        ranks = wish.tensor_parallel * wish.pipeline_parallel
+        problems["accelerators_per_replica"] = (
+            f"Tensor parallel {wish.tensor_parallel} times pipeline parallel {wish.pipeline_parallel} uses {ranks}."
+        )
+    if wish.external_url or wish.external_model:
+        problems["external_url"] = "Only an external endpoint has a URL and a model name of its own."
+    for problem in registry.get(wish.engine).validate(wish.settings):
+        problems[f"settings.{problem.field}"] = problem.message
+    return problems

@@ -1,0 +1,108 @@
+"""What people do to nodes. Facts about a node come from its reports, never from here."""
+
+from __future__ import annotations
+
+from django.db import transaction
+
+from controlplane import dispatch
+from controlplane.domain.errors import RefusedError
+from controlplane.fleet.models import Accelerator, Node, Pool
+from controlplane.journal.services import record, versioned
+from controlplane.journal.services.record import Actor
+from controlplane.telemetry.services import notify
+
+
+def _locked(name: str, expected_version: int | None) -> Node:
+    node = Node.objects.select_for_update().filter(name=name).first()
+    if node is None:
+        raise RefusedError("no_such_node", f"There is no node {name}.", kind="not_found")
+    versioned.check(object_kind="node", object_id=name, version=node.version, expected_version=expected_version)
+    return node
+
+
+def _finish(actor: Actor, node: Node, verb: str, message: str, *, level: str = "info") -> Node:
+    node.version += 1
+    node.save(update_fields=["cordoned", "cordon_reason", "draining", "pool", "version"])
+    record.event(
+        actor=actor,
+        verb=verb,
+        object_kind="node",
+        object_id=node.name,
+        object_name=node.name,
+        message=message,
+        level=level,
+    )
+    dispatch.wake_controller()
+    notify.changed("node", node.name, verb)
+    return node
+
+
+@transaction.atomic
+def cordon(*, actor: Actor, name: str, reason: str = "", expected_version: int | None = None) -> Node:
+    """Keeps new replicas away from a node; what runs on it goes on."""
+    node = _locked(name, expected_version)
+    if node.cordoned and node.cordon_reason == reason:
+        return node
+    node.cordoned, node.cordon_reason = True, reason[:200]
+    return _finish(actor, node, "node.cordoned", f"Nothing new is placed on {name}: {reason or 'no reason given'}.")
+
+
+@transaction.atomic
+def uncordon(*, actor: Actor, name: str, expected_version: int | None = None) -> Node:
+    """Lets replicas be placed on a node again, and ends a drain."""
+    node = _locked(name, expected_version)
+    if not node.cordoned and not node.draining:
+        return node
+    node.cordoned, node.cordon_reason, node.draining = False, "", False
+    return _finish(actor, node, "node.uncordoned", f"Replicas may be placed on {name} again.")
+
+
+@transaction.atomic
+def drain(*, actor: Actor, name: str, reason: str = "", expected_version: int | None = None) -> Node:
+    """Empties a node: nothing new, and the controller moves its replicas, a successor first where there is room."""
+    node = _locked(name, expected_version)
+    if node.draining:
+        return node
+    node.cordoned, node.draining = True, True
+    node.cordon_reason = (reason or "drained")[:200]
+    return _finish(actor, node, "node.drained", f"{name} is being emptied: {node.cordon_reason}.", level="warning")
+
+
+@transaction.atomic
+def move(*, actor: Actor, name: str, pool: str, expected_version: int | None = None) -> Node:
+    """Puts a node into another pool; replicas of deployments of the old pool are moved away from it."""
+    node = _locked(name, expected_version)
+    target = Pool.objects.filter(name=pool).first()
+    if target is None:
+        raise RefusedError("invalid", f"There is no pool {pool}.", fields={"pool": f"There is no pool {pool}."})
+    if node.pool_id == target.pk:
+        return node
+    before = node.pool.name
+    node.pool = target
+    return _finish(actor, node, "node.moved", f"{name} went from pool {before} to {pool}.")
+
+
+@transaction.atomic
+def cordon_accelerator(*, actor: Actor, node: str, uuid: str, cordoned: bool) -> Accelerator:
+    """Keeps new replicas away from one accelerator, or lets them come again."""
+    row = Accelerator.objects.select_for_update().filter(node__name=node, uuid=uuid).select_related("node").first()
+    if row is None:
+        raise RefusedError("no_such_accelerator", f"Node {node} has no accelerator {uuid}.", kind="not_found")
+    if row.cordoned == cordoned:
+        return row
+    row.cordoned = cordoned
+    row.save(update_fields=["cordoned"])
+    verb = "node.accelerator_cordoned" if cordoned else "node.accelerator_uncordoned"
+    what = "is kept free from now on" if cordoned else "may be used again"
+    record.event(
+        actor=actor,
+        verb=verb,
+        object_kind="node",
+        object_id=node,
+        object_name=node,
+        message=f"Accelerator {row.index} ({row.name}) of {node} {what}.",
+        numbers={"uuid": uuid},
+    )
+    dispatch.wake_controller()
+    notify.changed("node", node, verb)
+    return row

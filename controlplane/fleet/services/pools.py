@@ -1,0 +1,67 @@
+"""Pools: named groups of nodes."""
+
+from __future__ import annotations
+
+import re
+
+from django.db import transaction
+from django.db.models import ProtectedError
+
+from controlplane import dispatch
+from controlplane.domain.errors import RefusedError
+from controlplane.fleet.models import Pool
+from controlplane.journal.services import record, versioned
+from controlplane.journal.services.record import Actor
+from controlplane.telemetry.services import notify
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+@transaction.atomic
+def apply(
+    *, actor: Actor, name: str, purpose: str = "mixed", hot: bool = True, expected_version: int | None = None
+) -> versioned.Applied[Pool]:
+    """Makes a pool be as given; the same again changes nothing. `expected_version` 0 = it must not exist yet."""
+    _check(name, purpose)
+    applied = versioned.apply(
+        Pool.objects.all(),
+        address={"name": name},
+        values={"purpose": purpose, "hot": hot},
+        object_kind="pool",
+        object_id=name,
+        expected_version=expected_version,
+    )
+    if applied.changed:
+        verb = "pool.created" if applied.created else "pool.changed"
+        _tell(actor, name, verb, f"Pool {name} is {purpose} and {'hot' if hot else 'cold'}.")
+    return applied
+
+
+@transaction.atomic
+def delete(*, actor: Actor, name: str) -> None:
+    """Removes an empty pool; refuses while nodes or deployments belong to it."""
+    pool = Pool.objects.select_for_update().filter(name=name).first()
+    if pool is None:
+        raise RefusedError("no_such_pool", f"There is no pool {name}.", kind="not_found")
+    try:
+        pool.delete()
+    except ProtectedError:
+        message = f"Pool {name} still has nodes or deployments."
+        raise RefusedError("pool_in_use", message, kind="conflict", hint="Move them to another pool first.") from None
+    _tell(actor, name, "pool.deleted", f"Pool {name} was removed.")
+
+
+def _check(name: str, purpose: str) -> None:
+    fields: dict[str, str] = {}
+    if not _NAME.fullmatch(name):
+        fields["name"] = "Use lower-case letters, digits and hyphens, at most 63."
+    if purpose not in Pool.Purpose.values:
+        fields["purpose"] = f"Use one of {', '.join(Pool.Purpose.values)}."
+    if fields:
+        raise RefusedError("invalid", "This pool can't be made as asked.", fields=fields)
+
+
+def _tell(actor: Actor, name: str, verb: str, message: str) -> None:
+    record.event(actor=actor, verb=verb, object_kind="pool", object_id=name, object_name=name, message=message)
+    dispatch.wake_controller()
+    notify.changed("pool", name, verb)

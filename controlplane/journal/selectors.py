@@ -1,0 +1,61 @@
+"""Reading the journal: filtered, newest first, never evaluated here, so that callers page."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db.models import Q, QuerySet
+
+from controlplane.journal.models import Decision, Event
+
+
+def events(
+    *,
+    object_kind: str | None = None,
+    object_id: str | None = None,
+    verb: str | None = None,
+    actor: str | None = None,
+    level: str | None = None,
+    since: datetime | None = None,
+    search: str | None = None,
+) -> QuerySet[Event]:
+    """Returns events, newest first. `verb` may end with a dot to mean a family, such as `deployment.`."""
+    rows = Event.objects.all()
+    if object_kind:
+        rows = rows.filter(object_kind=object_kind)
+    if object_id:
+        rows = rows.filter(object_id=object_id)
+    if verb:
+        rows = rows.filter(verb__startswith=verb) if verb.endswith(".") else rows.filter(verb=verb)
+    if actor:
+        rows = rows.filter(actor=actor)
+    if level:
+        rows = rows.filter(level=level)
+    if since:
+        rows = rows.filter(at__gte=since)
+    if search:
+        rows = rows.filter(Q(message__icontains=search) | Q(object_name__icontains=search))
+    return rows
+
+
+def decisions(
+    *,
+    object_kind: str | None = None,
+    object_id: str | None = None,
+    rule: str | None = None,
+    since: datetime | None = None,
+    search: str | None = None,
+) -> QuerySet[Decision]:
+    """Returns what the system decided by itself, newest first."""
+    rows = Decision.objects.all()
+    if object_kind:
+        rows = rows.filter(object_kind=object_kind)
+    if object_id:
+        rows = rows.filter(object_id=object_id)
+    if rule:
+        rows = rows.filter(rule=rule)
+    if since:
+        rows = rows.filter(last_at__gte=since)
+    if search:
+        rows = rows.filter(Q(why__icontains=search) | Q(object_name__icontains=search))
+    return rows

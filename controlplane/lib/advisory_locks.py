@@ -1,0 +1,8 @@
+"""Every advisory lock of PostgreSQL that Headworks takes. One table, so that no two uses share a number."""
+
+from __future__ import annotations
+
+# Held by the leading controller for as long as its database session lives.
+CONTROLLER_LEADER = 0x4857_0001
+# Held while `manage.py bootstrap` runs, so that two first starts make one administrator.
+BOOTSTRAP = 0x4857_0002
