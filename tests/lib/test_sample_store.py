@@ -26,7 +26,7 @@ async def store(valkey_server: str) -> AsyncIterator[redis.asyncio.Redis]:
     await client.aclose()
 
 
-async def test_parts_of_two_producers_become_one_sample(store: redis.asyncio.Redis, valkey_server: str):
+async def test_parts_of_two_producers_become_one_sample(store: redis.asyncio.Redis, valkey_server: str) -> None:
     now = time.time()
     await sample_store.write(store, [make_part("collector:n1", now, running=2, kv_usage=0.5)], now)
     await sample_store.write(
@@ -40,7 +40,7 @@ async def test_parts_of_two_producers_become_one_sample(store: redis.asyncio.Red
     assert sample[SUBJECT]["waiting"] is None and sample[SUBJECT]["t"] == int(now)
 
 
-async def test_a_stale_part_counts_for_nothing(store: redis.asyncio.Redis):
+async def test_a_stale_part_counts_for_nothing(store: redis.asyncio.Redis) -> None:
     now = time.time()
     await sample_store.write(store, [make_part("collector:n1", now - 6, running=2)], now)
     assert await sample_store.newest_async(store, [SUBJECT], now) == {}
@@ -49,7 +49,7 @@ async def test_a_stale_part_counts_for_nothing(store: redis.asyncio.Redis):
     assert (found[SUBJECT]["running"], found[SUBJECT]["waiting"]) == (None, 1)
 
 
-async def test_history_has_every_second_and_shows_gaps_as_none(store: redis.asyncio.Redis, valkey_server: str):
+async def test_history_has_every_second_and_shows_gaps_as_none(store: redis.asyncio.Redis, valkey_server: str) -> None:
     now = float(int(time.time()))
     for at in (now - 30, now - 29, now - 10, now):
         await sample_store.write(store, [make_part("collector:n1", at, running=at - now + 30)], at)
@@ -61,7 +61,7 @@ async def test_history_has_every_second_and_shows_gaps_as_none(store: redis.asyn
     assert by_time[int(now)] == 30
 
 
-async def test_a_subject_that_nobody_writes_expires(store: redis.asyncio.Redis):
+async def test_a_subject_that_nobody_writes_expires(store: redis.asyncio.Redis) -> None:
     now = time.time()
     await sample_store.write(store, [make_part("collector:n1", now, running=1)], now)
     await sample_store.write_rollups(store, [Rollup(SUBJECT, "collector:n1", int(now) // 10 * 10)])
@@ -85,7 +85,7 @@ async def test_a_rollup_of_a_slot_is_found_by_its_start_even_when_written_late(
     assert sample_store.rollups(valkey.connect(valkey_server), SUBJECT, start - 60, start) == []
 
 
-async def test_sources_that_are_gone_leave_the_hash(store: redis.asyncio.Redis):
+async def test_sources_that_are_gone_leave_the_hash(store: redis.asyncio.Redis) -> None:
     now = time.time()
     await sample_store.write(store, [make_part("gateway:old", now - 120, running=1)], now)
     await sample_store.write(store, [make_part("gateway:new", now, running=1)], now)
@@ -93,7 +93,7 @@ async def test_sources_that_are_gone_leave_the_hash(store: redis.asyncio.Redis):
     assert await store.hkeys(keys.newest(SUBJECT)) == [b"gateway:new"]
 
 
-async def test_foreign_values_do_not_hide_the_good_ones(store: redis.asyncio.Redis):
+async def test_foreign_values_do_not_hide_the_good_ones(store: redis.asyncio.Redis) -> None:
     now = time.time()
     await sample_store.write(store, [make_part("collector:n1", now, running=1)], now)
     await store.hset(keys.newest(SUBJECT), "other", b"not a part")
