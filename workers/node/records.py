@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from controlplane import env
-from controlplane.domain.desired import ReplicaDesired
+from controlplane.domain.desired import NodeDesired, ReplicaDesired
 from controlplane.domain.lifecycle import Goal, State, Transition
 from controlplane.domain.observed import EngineFacts
+from controlplane.domain.replica_machine import ExitPhase
 from controlplane.lib import wire
 
 
@@ -28,12 +29,14 @@ class ReplicaRecord:
     seq: int
     attempt: int
     retry_at: float | None
-    exit_phase: str
+    exit_phase: ExitPhase
     exit_since: float
     drain_timeout_s: float
     transitions: tuple[Transition, ...]
+    launch: int = 0
     pid: int | None = None
     process_started_ticks: int | None = None  # field 22 of /proc/<pid>/stat; identifies the process over restarts
+    process_place: str = ""  # boot and pid namespace in which `pid` means this process
     process_started_at: float | None = None
     process_group: int | None = None
     port: int | None = None
@@ -54,17 +57,26 @@ def node_folder(name: str) -> Path:
     return env.headworks_home() / "node" / name
 
 
-def write_record(folder: Path, record: ReplicaRecord) -> None:
-    """Writes the record of a replica so that a reader sees the old or the new one, never a part."""
-    target = folder / "replicas" / record.desired.replica_id
-    target.mkdir(parents=True, exist_ok=True, mode=0o700)
-    temporary = target / "record.json.new"
+def replica_folder(folder: Path, replica_id: str) -> Path:
+    """Returns the private folder of a replica of the node whose folder is given."""
+    return folder / "replicas" / replica_id
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Writes a file that only its owner may read, so that a reader sees the old or the new content, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    temporary = path.with_name(path.name + ".new")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
-        file.write(wire.encode(record))
+        file.write(data)
         file.flush()
         os.fsync(file.fileno())
-    temporary.replace(target / "record.json")
+    temporary.replace(path)
+
+
+def write_record(folder: Path, record: ReplicaRecord) -> None:
+    """Writes the record of a replica."""
+    write_private(replica_folder(folder, record.desired.replica_id) / "record.json", wire.encode(record))
 
 
 def read_records(folder: Path) -> list[ReplicaRecord]:
@@ -76,3 +88,21 @@ def read_records(folder: Path) -> list[ReplicaRecord]:
         except (OSError, wire.WireError):
             continue
     return found
+
+
+def remove_record(folder: Path, replica_id: str) -> None:
+    """Removes the record of a replica; its log stays until `engine_log.prune` takes it."""
+    (replica_folder(folder, replica_id) / "record.json").unlink(missing_ok=True)
+
+
+def write_desired(folder: Path, desired: NodeDesired) -> None:
+    """Keeps the desired document for a start without Valkey."""
+    write_private(folder / "desired.json", wire.encode(desired))
+
+
+def read_desired(folder: Path) -> NodeDesired | None:
+    """Returns the desired document that was kept last, None when there is none or it can't be read."""
+    try:
+        return wire.decode((folder / "desired.json").read_bytes(), NodeDesired)
+    except (OSError, wire.WireError):
+        return None

@@ -1,0 +1,133 @@
+"""What goes into a `ReplicaMachine` (events that the supervisor saw) and what comes out (instructions for it).
+
+`launch` in an event is the number that the instruction `Launch` of that process carried.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from controlplane.domain.lifecycle import Goal, Reason
+
+ASKED = Reason("asked", "Asked for by the control plane.")
+
+# Events: what the supervisor saw.
+
+
+@dataclass(frozen=True, slots=True)
+class GoalSet:
+    goal: Goal
+    drain_timeout_s: float | None = None
+    reason: Reason = ASKED
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    launch: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFailed:
+    launch: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Healthy:
+    launch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unhealthy:
+    """The process lives and its health probe was not answered, or not with 200."""
+
+    launch: int
+
+
+@dataclass(frozen=True, slots=True)
+class WarmedUp:
+    launch: int
+    output_tokens: int
+    took_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUpFailed:
+    launch: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """Requests running or waiting in the engine; None when the engine did not say."""
+
+    launch: int
+    requests: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """The engine's leader is dead (a zombie counts as dead); parts of its process group may live on."""
+
+    launch: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class GroupGone:
+    """Not one process of the engine's group is left."""
+
+    launch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    pass
+
+
+ProcessEvent = Launched | LaunchFailed | Healthy | Unhealthy | WarmedUp | WarmUpFailed | InFlight | Exited | GroupGone
+Event = GoalSet | Tick | ProcessEvent
+
+
+# Instructions: what the supervisor shall do.
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Start a process and answer Launched or LaunchFailed with the same `launch`, which never repeats."""
+
+    launch: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeHealth:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """Run one real generation against the engine, at most `timeout_s` long."""
+
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class CountInFlight:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class SignalGroup:
+    signal: Literal["TERM", "KILL"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmGone:
+    """Look whether the whole process group is gone, and answer GroupGone when it is."""
+
+
+Instruction = Launch | ProbeHealth | WarmUp | CountInFlight | SignalGroup | ConfirmGone

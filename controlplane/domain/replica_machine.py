@@ -1,0 +1,357 @@
+"""The life of one replica as a pure state machine.
+
+Guarantees
+    The state changes only through `ReplicaMachine.handle`. Every change is one of `TRANSITIONS`, gets the next
+    sequence number and the newest `KEPT_TRANSITIONS` of them stand in `transitions`. `ready` is entered only by
+    `WarmedUp`, that is after a real generation; an answer of `/health` alone never gets there. Events about a process
+    name the launch they belong to, so an answer that comes late from an earlier process changes nothing. A new launch
+    waits until not one process of the one before is left. With the goal `stop`, `stopped` is reached as soon as the
+    process group is gone.
+Does not do
+    I/O, clocks, randomness. `now` is seconds since the epoch and is passed in; the instructions that come back are
+    carried out by the node worker's supervisor, whose results return as events.
+Concurrency
+    One owner (the supervisor's loop); not thread-safe.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from controlplane.domain.lifecycle import LIVE_STATES, STATES, TRANSITIONS, Goal, Limits, Reason, State, Transition
+from controlplane.domain.lifecycle_events import (
+    ConfirmGone,
+    CountInFlight,
+    Event,
+    Exited,
+    GoalSet,
+    GroupGone,
+    Healthy,
+    InFlight,
+    Instruction,
+    Launch,
+    Launched,
+    LaunchFailed,
+    ProbeHealth,
+    ProcessEvent,
+    SignalGroup,
+    Tick,
+    Unhealthy,
+    WarmedUp,
+    WarmUp,
+    WarmUpFailed,
+)
+
+KEPT_TRANSITIONS = 40  # a crash loop of days must not grow a record without bound
+
+ExitPhase = Literal["none", "wait", "term", "kill"]
+
+
+class InvalidTransitionError(Exception):
+    """The caller asked for a move that the lifecycle does not have; carries the replica's story so far."""
+
+
+def backoff_s(attempt: int, limits: Limits) -> float:
+    """Returns how long to wait before start number `attempt + 1` after `attempt` failed ones (base · 2^(n-1))."""
+    if attempt < 1:
+        return 0.0
+    return min(limits.backoff_cap_s, limits.backoff_base_s * 2.0 ** min(attempt - 1, 30))
+
+
+def first_seq(now: float) -> int:
+    """Returns where the sequence numbers of a new machine start: at the clock's seconds, so that a node that lost its
+    records goes on above everything that it has ever reported about the same replica."""
+    return max(0, int(now))
+
+
+@dataclass(slots=True)
+class ReplicaMachine:
+    """The state of one replica on its node. Attributes change only through `handle`."""
+
+    replica_id: str
+    limits: Limits = field(default_factory=Limits)
+    state: State = "placed"
+    since: float = 0.0
+    goal: Goal = "run"
+    seq: int = 0
+    attempt: int = 0  # starts so far that ended in `failed`, reset after a long time in `ready`
+    retry_at: float | None = None
+    pid: int | None = None
+    launch: int = 0  # number of the newest launch: the `seq` of its transition to `starting`
+    exit_phase: ExitPhase = "none"  # how far the ending of the process group has got
+    exit_since: float = 0.0
+    drain_timeout_s: float = 60.0
+    transitions: list[Transition] = field(default_factory=list)
+    # Not kept over a restart of the worker:
+    launching: bool = False  # a launch was ordered and has not been answered
+    warming_up: bool = False  # a warm-up generation is under way
+    unhealthy_since: float | None = None
+    died: Reason | None = None  # why the leader ended by itself while the replica was draining
+
+    # -- events in, instructions out ---------------------------------------------------------------------------
+
+    def handle(self, event: Event, now: float) -> list[Instruction]:
+        """Applies one event at time `now` and returns what to do about it. Late events of an earlier launch are
+        ignored, so a caller may deliver them."""
+        match event:
+            case GoalSet():
+                return self._goal_set(event, now)
+            case Tick():
+                return self._tick(now)
+            case _:
+                return self._of_process(event, now) if event.launch == self.launch else []
+
+    def resume(self) -> None:
+        """Call once on a machine that was restored from its record after the worker had gone.
+
+        A launch may have been under way without its process id on record. The caller looks for that process and
+        answers Launched or LaunchFailed; until then nothing new is launched and nothing is called stopped.
+        """
+        self.launching = self.pid is None and self.launch > 0 and self.state in ("starting", "draining", "failed")
+        self.warming_up = False
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError with the sum that is wrong; called by tests after every step."""
+        assert self.state in STATES, f"unknown state {self.state}"
+        assert len(self.transitions) <= KEPT_TRANSITIONS, f"{len(self.transitions)} transitions are kept"
+        for before, after in zip(self.transitions, self.transitions[1:], strict=False):
+            assert before.seq + 1 == after.seq, f"sequence numbers jump from {before.seq} to {after.seq}"
+            assert before.to_state == after.from_state, f"a gap between {before} and {after}"
+        for one in self.transitions:
+            assert one.to_state in TRANSITIONS[one.from_state], f"illegal move {one}"
+        if self.transitions:
+            assert self.transitions[-1].to_state == self.state, f"{self.state} was not entered by a transition"
+            assert self.transitions[-1].seq == self.seq, f"{self.seq} is not the newest sequence number"
+        if self.state in ("pending", "placed", "stopped"):
+            assert self.pid is None, f"{self.state} with process {self.pid}"
+            assert not self.launching, f"{self.state} while a launch is under way"
+        if self.state in ("warming", "ready"):
+            assert self.pid is not None, f"{self.state} without a process"
+            assert self.exit_phase == "none", f"{self.state} while its group is being ended"
+        if self.launching:
+            assert self.pid is None, f"a launch is under way beside process {self.pid}"
+        if self.retry_at is not None:
+            assert self.state == "failed", f"a retry is due in {self.state}"
+        if self.goal == "stop":
+            assert self.state not in LIVE_STATES - {"draining"}, f"{self.state} although it shall stop"
+
+    # -- the steps ---------------------------------------------------------------------------------------------
+
+    def _of_process(self, event: ProcessEvent, now: float) -> list[Instruction]:
+        match event:
+            case Launched(pid=pid):
+                return self._launched(pid, now)
+            case LaunchFailed(reason=reason):
+                return self._launch_failed(reason, now)
+            case Healthy():
+                self.unhealthy_since = None
+                if self.state == "starting" and self.pid is not None:
+                    self._move("warming", Reason("healthy", "The engine answers; a generation is tried."), now)
+                return []
+            case Unhealthy():
+                return self._unhealthy(now)
+            case WarmedUp(output_tokens=tokens, took_s=took_s):
+                self.warming_up = False
+                if self.state == "warming":
+                    text = f"A real generation gave {tokens} tokens in {took_s:.2f} s."
+                    self._move("ready", Reason("warmed_up", text), now)
+                return []
+            case WarmUpFailed(reason=reason):
+                self.warming_up = False
+                return self._fail_and_end(reason, now) if self.state == "warming" else []
+            case InFlight(requests=requests):
+                return self._in_flight(requests, now)
+            case Exited(reason=reason):
+                return self._exited(reason, now)
+            case GroupGone():
+                return self._group_gone(now)
+
+    def _goal_set(self, event: GoalSet, now: float) -> list[Instruction]:
+        if event.drain_timeout_s is not None:
+            self.drain_timeout_s = event.drain_timeout_s
+        if event.goal == self.goal or self.state == "stopped":
+            return []
+        self.goal = event.goal
+        if event.goal == "run":
+            return []  # a drain that has begun is carried through; the control plane makes another replica
+        without_process = self.pid is None and not self.launching
+        if self.state in ("pending", "placed") or (self.state == "failed" and without_process):
+            self.retry_at = None
+            self._move("stopped", event.reason, now, event.cause)
+            return []
+        if self.state == "draining":
+            return []
+        self.retry_at = None
+        if self.state == "ready":
+            self._exit_to("wait", now)  # elsewhere nothing can be running in it, so the ending starts at once
+        self._move("draining", event.reason, now, event.cause)
+        return []
+
+    def _launched(self, pid: int, now: float) -> list[Instruction]:
+        if not self.launching:
+            return []
+        self.launching = False
+        self.pid = pid
+        return self._while_ending(now) if self.state in ("draining", "failed") else []
+
+    def _launch_failed(self, reason: Reason, now: float) -> list[Instruction]:
+        if not self.launching:
+            return []
+        self.launching = False
+        if self.state == "starting":
+            self._fail(reason, now)
+        return []
+
+    def _unhealthy(self, now: float) -> list[Instruction]:
+        if self.state != "ready":
+            return []  # before, the start and warm-up limits count; after, it is being ended anyway
+        if self.unhealthy_since is None:
+            self.unhealthy_since = now
+        lost_s = now - self.unhealthy_since
+        if lost_s < self.limits.health_lost_after_s:
+            return []
+        text = f"The engine's process lives and has answered no health probe for {lost_s:.0f} s."
+        return self._fail_and_end(Reason("health_lost", text, "Read the engine's log; it may hang."), now)
+
+    def _in_flight(self, requests: int | None, now: float) -> list[Instruction]:
+        settled = now - self.exit_since >= self.limits.drain_settle_s
+        if self.state == "draining" and self.exit_phase == "wait" and requests == 0 and settled:
+            return self._begin_term(now)
+        return []
+
+    def _exited(self, reason: Reason, now: float) -> list[Instruction]:
+        if self.pid is None:
+            return []
+        if self.state in ("starting", "warming", "ready"):
+            return self._fail_and_end(reason, now, already_dead=True)
+        if self.state not in ("draining", "failed") or self.exit_phase == "kill":
+            return []
+        if self.exit_phase == "wait":
+            self.died = reason
+        self._exit_to("kill", now)  # a dead leader with a living group: end the rest
+        return [SignalGroup("KILL"), ConfirmGone()]
+
+    def _group_gone(self, now: float) -> list[Instruction]:
+        if self.pid is None or self.state not in ("draining", "failed"):
+            return []
+        self.pid = None
+        self._exit_to("none", now)
+        if self.state == "draining":
+            self._stopped(now)
+        return []
+
+    def _tick(self, now: float) -> list[Instruction]:
+        match self.state:
+            case "placed" if self.goal == "stop":
+                self._move("stopped", Reason("asked", "It was to stop before it had started."), now)
+                return []
+            case "placed":
+                return self._launch(now)
+            case "starting":
+                return self._while_starting(now)
+            case "warming":
+                return self._while_warming(now)
+            case "ready":
+                if self.attempt and now - self.since >= self.limits.backoff_reset_after_s:
+                    self.attempt = 0
+                return [ProbeHealth()]
+            case "draining" | "failed" if self.pid is not None or self.launching:
+                return self._while_ending(now)
+            case "draining":
+                self._stopped(now)
+                return []
+            case "failed":
+                return self._while_failed(now)
+            case _:
+                return []
+
+    def _launch(self, now: float) -> list[Instruction]:
+        self.warming_up = False
+        self.launching = True
+        self.unhealthy_since = None
+        self._exit_to("none", now)
+        self._move("starting", Reason("launch", f"Start number {self.attempt + 1}."), now)
+        self.launch = self.seq
+        return [Launch(self.launch, self.attempt + 1)]
+
+    def _while_starting(self, now: float) -> list[Instruction]:
+        if now - self.since > self.limits.start_timeout_s:
+            text = f"The engine did not answer within {self.limits.start_timeout_s:.0f} s of its start."
+            hint = "Read the log; raise start_timeout_s if the model is large or the disk is slow."
+            return self._fail_and_end(Reason("start_timeout", text, hint), now)
+        return [ProbeHealth()] if self.pid is not None else []
+
+    def _while_warming(self, now: float) -> list[Instruction]:
+        if now - self.since > self.limits.warmup_timeout_s:
+            text = f"No generation succeeded within {self.limits.warmup_timeout_s:.0f} s although /health answers."
+            return self._fail_and_end(Reason("warmup_timeout", text, "Read the engine's log."), now)
+        if self.warming_up:
+            return []
+        self.warming_up = True
+        return [WarmUp(self.limits.warmup_timeout_s)]
+
+    def _while_ending(self, now: float) -> list[Instruction]:
+        waited = now - self.exit_since
+        if self.launching:
+            return []  # the launch answers first; the process group is ended then
+        match self.exit_phase:
+            case "none":
+                return self._begin_term(now)
+            case "wait":
+                return self._begin_term(now) if waited >= self.drain_timeout_s else [CountInFlight()]
+            case "term" if waited >= self.limits.term_grace_s:
+                self._exit_to("kill", now)
+                return [SignalGroup("KILL"), ConfirmGone()]
+            case "kill" if waited >= self.limits.kill_grace_s:
+                self._exit_to("kill", now)
+                return [SignalGroup("KILL"), ConfirmGone()]
+            case _:
+                return [ConfirmGone()]
+
+    def _while_failed(self, now: float) -> list[Instruction]:
+        if self.retry_at is None or now >= self.retry_at:
+            self.retry_at = None
+            self._move("placed", Reason("retry", f"Back-off is over after {self.attempt} failed starts."), now)
+        return []
+
+    def _begin_term(self, now: float) -> list[Instruction]:
+        self._exit_to("term", now)
+        return [SignalGroup("TERM"), ConfirmGone()]
+
+    def _fail_and_end(self, reason: Reason, now: float, *, already_dead: bool = False) -> list[Instruction]:
+        self._fail(reason, now)
+        if self.pid is None:
+            return []
+        phase: Literal["TERM", "KILL"] = "KILL" if already_dead else "TERM"
+        self._exit_to("kill" if already_dead else "term", now)
+        return [SignalGroup(phase), ConfirmGone()]
+
+    def _fail(self, reason: Reason, now: float) -> None:
+        if self.state == "ready" and now - self.since >= self.limits.backoff_reset_after_s:
+            self.attempt = 0
+        self.attempt += 1
+        self.warming_up = False
+        self._move("failed", reason, now)
+        self.retry_at = now + backoff_s(self.attempt, self.limits)
+
+    def _stopped(self, now: float) -> None:
+        reason = Reason("gone", "No process of the engine is left.")
+        if self.died is not None:
+            text = f"The engine ended by itself while it was draining: {self.died.message}"
+            reason = replace(self.died, message=text)
+        self._move("stopped", reason, now)
+
+    def _exit_to(self, phase: ExitPhase, now: float) -> None:
+        self.exit_phase = phase
+        self.exit_since = now
+
+    def _move(self, to_state: State, reason: Reason, now: float, cause: str = "") -> None:
+        if to_state not in TRANSITIONS[self.state]:
+            story = " ".join(f"{t.from_state}>{t.to_state}({t.reason.code})" for t in self.transitions)
+            raise InvalidTransitionError(f"{self.replica_id}: {self.state} can't become {to_state}; story: {story}")
+        self.seq += 1
+        self.transitions.append(Transition(self.seq, now, self.state, to_state, reason, cause))
+        del self.transitions[:-KEPT_TRANSITIONS]
+        self.state = to_state
+        self.since = now
