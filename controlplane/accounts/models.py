@@ -20,6 +20,7 @@ class User(AbstractUser):
     """A person who uses the console."""
 
     role = models.CharField(max_length=16, choices=Role.choices, default=Role.VIEWER)
+    version = models.PositiveIntegerField(default=1)
 
     def has_role(self, role: str) -> bool:
         """Returns whether the person may do what `role` may do."""
@@ -44,6 +45,22 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
+
+    def has_role(self, role: str) -> bool:
+        """Returns whether the token itself allows what `role` may do; its user must have the role as well."""
+        return ROLE_RANK[self.role] >= ROLE_RANK[role]
+
+
+class LoginBackoff(models.Model):
+    """Failed logins of one account from one address, or of one address. The key is a keyed hash: names do not leak."""
+
+    key = models.CharField(max_length=64, primary_key=True)
+    failures = models.PositiveIntegerField(default=0)
+    blocked_until = models.DateTimeField()
+    last_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return f"{self.failures} failures until {self.blocked_until}"
 
 
 class Tenant(models.Model):

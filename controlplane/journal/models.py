@@ -18,7 +18,7 @@ class Event(models.Model):
     actor = models.CharField(max_length=150)  # a username, or which part of the system
     verb = models.CharField(max_length=64)  # deployment.created, replica.failed, …
     object_kind = models.CharField(max_length=32)
-    object_id = models.CharField(max_length=64)
+    object_id = models.CharField(max_length=200)
     object_name = models.CharField(max_length=200, blank=True)
     message = models.TextField()
     numbers = models.JSONField(default=dict)
@@ -41,7 +41,7 @@ class Decision(models.Model):
     count = models.PositiveIntegerField(default=1)
     rule = models.CharField(max_length=64)  # placement, restart, replace, leader, …
     object_kind = models.CharField(max_length=32)
-    object_id = models.CharField(max_length=64)
+    object_id = models.CharField(max_length=200)
     object_name = models.CharField(max_length=200, blank=True)
     before = models.CharField(max_length=200, blank=True)
     after = models.CharField(max_length=200, blank=True)
