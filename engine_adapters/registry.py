@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from controlplane.domain.errors import RefusedError
 from engine_adapters.base import EngineAdapter
+from engine_adapters.external.adapter import ExternalAdapter
+from engine_adapters.simulated.adapter import SimulatedAdapter
 from engine_adapters.vllm.adapter import VllmAdapter
 
 _ADAPTERS: tuple[EngineAdapter, ...] = (
     VllmAdapter(),
+    SimulatedAdapter(),
+    ExternalAdapter(),
 )  # fmt: skip
 _BY_NAME = {adapter.name: adapter for adapter in _ADAPTERS}
 

@@ -1,0 +1,24 @@
+"""What the simulated engine's log says. It speaks vLLM's sentences for memory, and its own for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controlplane.domain.observed import EngineFacts
+from engine_adapters.vllm import logs as vllm_logs
+
+
+def read_facts(log_lines: Sequence[str]) -> EngineFacts:
+    """Returns what the start-up log tells."""
+    return vllm_logs.read_facts(log_lines)
+
+
+def explain_exit(log_lines: Sequence[str], exit_text: str) -> tuple[str, str, str]:
+    """Returns (code, sentence, hint) for a simulated engine that ended."""
+    if any("dies on its first generation" in line for line in log_lines):
+        return (
+            "died_on_generation",
+            "The simulated engine was told to end at its first generation.",
+            "Switch the setting dies_on_first_generation off.",
+        )
+    return vllm_logs.explain_exit(log_lines, exit_text)
