@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 import msgspec
 import redis
 import redis.asyncio
+from redis.asyncio.client import Pipeline
 
 from controlplane.domain.rollups import Rollup
 from controlplane.domain.samples import (
@@ -58,9 +59,22 @@ _NAMES = {name: [f"{name}_{suffix}" for suffix, _ in PERCENTILES] for name in HI
 
 async def write(client: redis.asyncio.Redis, parts: Sequence[SamplePart], now: float) -> None:
     """Writes one second of a producer: the newest part of each subject and its entry in the ring."""
-    if not parts:
-        return
-    pipeline = client.pipeline(transaction=False)
+    if parts:
+        pipeline = client.pipeline(transaction=False)
+        queue_parts(pipeline, parts, now)
+        await pipeline.execute()
+
+
+async def write_rollups(client: redis.asyncio.Redis, rollups: Sequence[Rollup]) -> None:
+    """Writes finished 10-second roll-ups; one that is written again (same source and slot) counts once."""
+    if rollups:
+        pipeline = client.pipeline(transaction=False)
+        queue_rollups(pipeline, rollups)
+        await pipeline.execute()
+
+
+def queue_parts(pipeline: Pipeline, parts: Sequence[SamplePart], now: float) -> None:
+    """Adds the commands of `write` to a pipeline, for producers that send more in one round trip."""
     oldest = f"{int((now - RING_S) * 1000)}"
     sweep = int(now) % 60 == 0
     for part in parts:
@@ -75,14 +89,10 @@ async def write(client: redis.asyncio.Redis, parts: Sequence[SamplePart], now: f
     pipeline.zadd(keys.subjects(), {part.subject: part.at for part in parts})
     if sweep:
         pipeline.zremrangebyscore(keys.subjects(), "-inf", now - ROLLUPS_KEPT_S)
-    await pipeline.execute()
 
 
-async def write_rollups(client: redis.asyncio.Redis, rollups: Sequence[Rollup]) -> None:
-    """Writes finished 10-second roll-ups; one that is written again (same source and slot) counts once."""
-    if not rollups:
-        return
-    pipeline = client.pipeline(transaction=False)
+def queue_rollups(pipeline: Pipeline, rollups: Sequence[Rollup]) -> None:
+    """Adds the commands of `write_rollups` to a pipeline."""
     for rollup in rollups:
         key = keys.rollup_10s(rollup.subject)
         oldest = f"{(rollup.start_s - ROLLUPS_S) * 1000}"
@@ -91,7 +101,6 @@ async def write_rollups(client: redis.asyncio.Redis, rollups: Sequence[Rollup]) 
         if rollup.start_s % 3600 == 0:
             pipeline.xtrim(key, maxlen=ROLLUPS_MAX_ENTRIES, approximate=True)
     pipeline.zadd(keys.subjects(), {rollup.subject: rollup.start_s for rollup in rollups}, gt=True)
-    await pipeline.execute()
 
 
 def newest(client: redis.Redis, subjects: Sequence[str], now: float | None = None) -> dict[str, Sample]:
