@@ -1,4 +1,4 @@
-"""The routing snapshot that the controller publishes, and the choice of a replica from it.
+"""The routing snapshot that the controller publishes, which of two a gateway keeps, and the choice of a replica.
 
 The gateway accepts `SNAPSHOT_SCHEMA` and the schema before it. Everything the gateway needs to serve is in here:
 it has no database.
@@ -12,6 +12,12 @@ from dataclasses import dataclass, field
 SNAPSHOT_SCHEMA = 1
 SNAPSHOT_MAX_AGE_S = 24 * 3600.0
 SNAPSHOT_EVERY_S = 5.0
+# A lower version is taken after all when ours has not been published again for this long: the controller's numbering
+# has begun anew (a database was restored).
+SNAPSHOT_FORGOTTEN_AFTER_S = 60.0
+
+COOL_DOWN_FIRST_S = 1.0
+COOL_DOWN_MOST_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,62 @@ class RoutingSnapshot:
     deployments: Mapping[str, RoutedDeployment] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
     keys: Mapping[str, RoutedKey] = field(default_factory=dict)
+
+
+def is_accepted_schema(schema: int) -> bool:
+    """Returns whether a gateway of this version can read a snapshot of that schema: this one and the one before."""
+    return SNAPSHOT_SCHEMA - 1 <= schema <= SNAPSHOT_SCHEMA
+
+
+def is_newer(candidate: RoutingSnapshot, current: RoutingSnapshot | None) -> bool:
+    """Returns whether a gateway that has `current` takes `candidate`: versions grow, and the same version published
+    again counts as a sign of life. An old leader that still writes is thereby ignored."""
+    if current is None or candidate.version > current.version:
+        return True
+    if candidate.version == current.version:
+        return candidate.published_at > current.published_at
+    return candidate.published_at > current.published_at + SNAPSHOT_FORGOTTEN_AFTER_S
+
+
+def is_too_old(snapshot: RoutingSnapshot, now: float) -> bool:
+    """Returns whether a snapshot must not be served from any more, so that a revoked key ends some day."""
+    return now - snapshot.published_at > SNAPSHOT_MAX_AGE_S
+
+
+class CoolDowns:
+    """Replicas that refused a connection and are left alone for a while: 1 s, doubling up to 30 s.
+
+    One owner; changes in place. A replica that takes a connection again is forgotten.
+    """
+
+    __slots__ = ("_refused",)
+
+    def __init__(self) -> None:
+        self._refused: dict[str, tuple[int, float]] = {}  # replica id -> (refusals in a row, cool until)
+
+    def refused(self, replica_id: str, now: float) -> float:
+        """Notes a refusal at `now` and returns for how many seconds the replica is left alone."""
+        count, until = self._refused.get(replica_id, (0, 0.0))
+        if now < until:
+            return until - now  # requests that were under way together count as one refusal
+        wait_s = min(COOL_DOWN_MOST_S, COOL_DOWN_FIRST_S * 2.0 ** min(count, 10))
+        self._refused[replica_id] = (count + 1, now + wait_s)
+        return wait_s
+
+    def accepted(self, replica_id: str) -> None:
+        """Notes that the replica took a connection."""
+        self._refused.pop(replica_id, None)
+
+    def cooling(self, now: float) -> Collection[str]:
+        """Returns the replicas to be left alone at `now`."""
+        if not self._refused:
+            return ()
+        return {replica_id for replica_id, (_, until) in self._refused.items() if now < until}
+
+    def keep_only(self, replica_ids: Collection[str]) -> None:
+        """Forgets every replica that is not in `replica_ids`."""
+        for replica_id in [one for one in self._refused if one not in replica_ids]:
+            del self._refused[replica_id]
 
 
 def choose_replica(

@@ -1,0 +1,80 @@
+"""What a client asks for: the few fields of the body that the gateway reads, and the body as the replica gets it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from controlplane.gateway.errors import GatewayError
+
+_fields_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_text_decoder = msgspec.json.Decoder(str)
+_flag_decoder = msgspec.json.Decoder(bool | None)
+_options_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
+_encoder = msgspec.json.Encoder()
+_TRUE = msgspec.Raw(b"true")
+
+
+@dataclass(slots=True)
+class Ask:
+    """One request body. `fields` maps the body's outermost names to their raw JSON."""
+
+    model: str
+    stream: bool
+    usage_wanted: bool  # the client itself asked for the usage event
+    fields: dict[str, msgspec.Raw]
+    options: dict[str, msgspec.Raw] | None
+
+    def body_for(self, model: str) -> bytes:
+        """Returns the body for a replica that knows the model as `model`; a stream always asks for its usage.
+
+        It is written anew even when nothing changes, so that a name given twice can't mean one thing here and another
+        in the engine.
+        """
+        self.fields["model"] = msgspec.Raw(_encoder.encode(model))
+        if self.stream and not self.usage_wanted:
+            options = {**(self.options or {}), "include_usage": _TRUE}
+            self.fields["stream_options"] = msgspec.Raw(_encoder.encode(options))
+        return _encoder.encode(self.fields)
+
+
+def read_ask(body: bytes) -> Ask:
+    """Returns the ask in a body; raises GatewayError that names what is wrong."""
+    try:
+        fields = _fields_decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise _bad(f"The body must be a JSON object: {error}.") from error
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise _bad(f"The body is not valid JSON: {error}.") from error
+    raw = fields.get("model")
+    if raw is None:
+        raise _bad("`model` is missing.", "model")
+    try:
+        model = _text_decoder.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _bad("`model` must be a string.", "model") from error
+    stream_raw = fields.get("stream")
+    if stream_raw is None:
+        return Ask(model, False, False, fields, None)
+    try:
+        stream = bool(_flag_decoder.decode(stream_raw))
+    except msgspec.DecodeError as error:
+        raise _bad("`stream` must be true or false.", "stream") from error
+    options = _read_options(fields) if stream else None
+    wanted = options is not None and bytes(options.get("include_usage", b"")).strip() == b"true"
+    return Ask(model, stream, wanted, fields, options)
+
+
+def _read_options(fields: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw] | None:
+    raw = fields.get("stream_options")
+    if raw is None:
+        return None
+    try:
+        return _options_decoder.decode(raw)
+    except msgspec.DecodeError as error:
+        raise _bad("`stream_options` must be an object.", "stream_options") from error
+
+
+def _bad(message: str, param: str | None = None) -> GatewayError:
+    return GatewayError(400, "invalid_request", message, param=param)

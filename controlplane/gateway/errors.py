@@ -1,0 +1,85 @@
+"""Refusals of the gateway in OpenAI's error shape."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import msgspec
+
+from controlplane.gateway.client import Client, Headers
+
+
+class GatewayError(Exception):
+    """An answer that is not the engine's. `code` is searchable, `message` says what to do about it."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        param: str | None = None,
+        retry_after_s: int | None = None,
+        headers: Headers | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.param = param
+        self.retry_after_s = retry_after_s
+        self.headers: Headers = headers or []
+
+    def body(self) -> bytes:
+        """Returns `{"error": {"message", "type", "param", "code"}}`."""
+        kind = "invalid_request_error" if self.status < HTTPStatus.INTERNAL_SERVER_ERROR else "server_error"
+        error = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
+        return msgspec.json.encode({"error": error})
+
+    def event(self) -> bytes:
+        """Returns the error as an event of a stream."""
+        return b"data: " + self.body() + b"\n\n"
+
+    def send(self, client: Client, request_id: str) -> None:
+        """Answers with this error."""
+        body = self.body()
+        headers: Headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(body)),
+            (b"x-headworks-request-id", request_id.encode()),
+            *self.headers,
+        ]
+        if self.retry_after_s is not None:
+            headers.append((b"retry-after", b"%d" % self.retry_after_s))
+        client.start(self.status, headers)
+        client.end(body)
+
+
+def no_snapshot(why: str) -> GatewayError:
+    return GatewayError(503, "no_snapshot", why, retry_after_s=2)
+
+
+def invalid_key(what: str) -> GatewayError:
+    return GatewayError(401, "invalid_api_key", what, headers=[(b"www-authenticate", b"Bearer")])
+
+
+def unknown_model(name: str) -> GatewayError:
+    text = f"The model `{name}` does not exist or this key may not use it. GET /v1/models lists what it may use."
+    return GatewayError(404, "model_not_found", text, param="model")
+
+
+def no_replica(name: str) -> GatewayError:
+    text = f"No replica of `{name}` is ready. Try again; the deployment's page says what its replicas wait for."
+    return GatewayError(503, "no_replica", text, retry_after_s=5)
+
+
+def too_large(limit_bytes: int) -> GatewayError:
+    return GatewayError(413, "request_too_large", f"The request body is longer than {limit_bytes} bytes.")
+
+
+def bad_gateway(what: str) -> GatewayError:
+    return GatewayError(502, "upstream_failed", what)
+
+
+def stopping() -> GatewayError:
+    return GatewayError(503, "gateway_stopping", "The gateway is being stopped. Try again.", retry_after_s=1)

@@ -1,0 +1,220 @@
+"""What the gateway counts: latencies, rates and usage.
+
+Guarantees
+    A request costs a few additions here; sums over replicas and over time are made once a second by `sampling`. Latency
+    is measured from the arrival of the request to the first event (TTFT, streams only: the first byte of a plain
+    answer is not a first token) and to the last byte (E2E); TPOT is (E2E - TTFT) / (tokens - 1) of streams with more
+    than one token. Only whole answers give a TPOT and an E2E.
+Does not do
+    I/O, clocks of its own.
+Concurrency
+    One event loop; changes in place.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from controlplane.domain.routing import RoutedKey
+from controlplane.gateway.relay import Relay
+from controlplane.lib import histograms
+
+WINDOW_S = 60
+Counts = dict[int, int]
+
+
+class Tally:
+    """Counts of some span of time: requests, tokens and three latency histograms."""
+
+    __slots__ = ("e2e", "errors", "output_tokens", "prompt_tokens", "requests", "seconds", "tpot", "ttft")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.errors = 0
+        self.prompt_tokens = 0
+        self.output_tokens = 0
+        self.ttft: Counts = {}
+        self.tpot: Counts = {}
+        self.e2e: Counts = {}
+        self.seconds = {"ttft": 0.0, "tpot": 0.0, "e2e": 0.0}  # sums of the observations
+
+    def add(self, other: Tally) -> None:
+        self.requests += other.requests
+        self.errors += other.errors
+        self.prompt_tokens += other.prompt_tokens
+        self.output_tokens += other.output_tokens
+        for name in ("ttft", "tpot", "e2e"):
+            histograms.add(getattr(self, name), getattr(other, name))
+            self.seconds[name] += other.seconds[name]
+
+    def histograms(self) -> dict[str, Counts]:
+        """Returns the histograms that are not empty."""
+        return {name: counts for name in ("ttft", "tpot", "e2e") if (counts := getattr(self, name))}
+
+    @property
+    def empty(self) -> bool:
+        return not (self.requests or self.output_tokens or self.ttft)
+
+
+class Series:
+    """One replica of one deployment: the running second and the 60 before it."""
+
+    __slots__ = ("now", "seconds")
+
+    def __init__(self) -> None:
+        self.now = Tally()
+        self.seconds: deque[Tally | None] = deque(maxlen=WINDOW_S)  # None = nothing happened
+
+    def turn(self) -> Tally | None:
+        """Ends the running second and returns it, None when nothing happened in it."""
+        second = None if self.now.empty else self.now
+        self.seconds.append(second)
+        if second is not None:
+            self.now = Tally()
+        return second
+
+    def window(self) -> Tally:
+        total = Tally()
+        for second in self.seconds:
+            if second is not None:
+                total.add(second)
+        return total
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing has happened for a whole window."""
+        return self.now.empty and not any(self.seconds)
+
+
+class Live:
+    """A request that a replica works on, and what of it has been counted already."""
+
+    __slots__ = ("arrived_at", "deployment", "events_counted", "first_counted", "key", "relay", "series")
+
+    def __init__(self, key: RoutedKey, deployment: str, series: Series, relay: Relay, arrived_at: float) -> None:
+        self.key = key
+        self.deployment = deployment
+        self.series = series
+        self.relay = relay
+        self.arrived_at = arrived_at
+        self.events_counted = 0
+        self.first_counted = False
+
+
+@dataclass(slots=True)
+class Used:
+    """What one key used of one deployment in one minute."""
+
+    requests: int = 0
+    errors: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+# (start of the minute, tenant, key id, deployment)
+UsageKey = tuple[int, str, str, str]
+
+
+class Meter:
+    """All counts of one gateway process."""
+
+    def __init__(self) -> None:
+        self.in_flight: dict[str, int] = {}  # replica id -> requests
+        self.answers: dict[tuple[str, int], int] = {}  # (deployment, status; 499 = the client left) -> requests
+        self.usage: dict[UsageKey, Used] = {}  # not yet handed on
+        self.minute = 0  # the start of the running minute, set by the owner of the clock
+        self.series: dict[tuple[str, str], Series] = {}  # (deployment, replica id; "" when none was reached)
+        self.live: set[Live] = set()
+
+    def began(self, key: RoutedKey, deployment: str, replica_id: str, relay: Relay, arrived_at: float) -> Live:
+        """Notes that a replica works on a request."""
+        live = Live(key, deployment, self._series_of(deployment, replica_id), relay, arrived_at)
+        self.live.add(live)
+        return live
+
+    def dropped(self, live: Live) -> None:
+        """Notes that an exchange came to nothing and is tried again."""
+        self.live.discard(live)
+
+    def ended(self, live: Live) -> None:
+        """Counts a request whose exchange is over."""
+        self.live.discard(live)
+        relay, now = live.relay, live.series.now
+        status = relay.status or (499 if relay.outcome == "gone" else 502)
+        failed = relay.outcome == "broken" or status >= 500
+        usage = relay.usage()
+        prompt_tokens = usage.prompt_tokens or 0 if usage is not None else 0
+        if relay.events is not None:
+            tokens = relay.events.output_tokens()
+            self._stream_ended(live, tokens)
+        else:
+            tokens = usage.completion_tokens or 0 if usage is not None else 0
+            now.output_tokens += tokens
+        if relay.outcome == "whole" and status < 400:
+            _observe(now.e2e, now.seconds, "e2e", relay.ended_at - live.arrived_at)
+        now.requests += 1
+        now.prompt_tokens += prompt_tokens
+        if failed:
+            now.errors += 1
+        used = self._count(live.key, live.deployment, status)
+        used.errors += failed
+        used.prompt_tokens += prompt_tokens
+        used.completion_tokens += tokens
+
+    def refused(self, key: RoutedKey, deployment: str, status: int) -> None:
+        """Counts a request that no replica worked on."""
+        now = self._series_of(deployment, "").now
+        now.requests += 1
+        now.errors += 1
+        self._count(key, deployment, status).errors += 1
+
+    def look_at_live(self) -> None:
+        """Counts what running streams have brought so far; called at the end of each second."""
+        for live in self.live:
+            events = live.relay.events
+            if events is not None:
+                self._first_event(live)
+                live.series.now.output_tokens += events.events - live.events_counted
+                live.events_counted = events.events
+
+    def take_usage(self) -> dict[UsageKey, Used]:
+        """Returns what was used since the last call, and begins anew."""
+        usage, self.usage = self.usage, {}
+        return usage
+
+    def _series_of(self, deployment: str, replica_id: str) -> Series:
+        series = self.series.get((deployment, replica_id))
+        if series is None:
+            series = self.series[deployment, replica_id] = Series()
+        return series
+
+    def _first_event(self, live: Live) -> None:
+        if not live.first_counted and live.relay.first_at is not None:
+            live.first_counted = True
+            now = live.series.now
+            _observe(now.ttft, now.seconds, "ttft", live.relay.first_at - live.arrived_at)
+
+    def _stream_ended(self, live: Live, tokens: int) -> None:
+        self._first_event(live)
+        relay, now = live.relay, live.series.now
+        # an engine may send several tokens in an event; a count below what was shown already is not taken back
+        now.output_tokens += max(0, tokens - live.events_counted)
+        if relay.outcome == "whole" and tokens > 1 and relay.first_at is not None:
+            _observe(now.tpot, now.seconds, "tpot", (relay.ended_at - relay.first_at) / (tokens - 1))
+
+    def _count(self, key: RoutedKey, deployment: str, status: int) -> Used:
+        answer = (deployment, status)
+        self.answers[answer] = self.answers.get(answer, 0) + 1
+        address = (self.minute, key.tenant, key.id, deployment)
+        used = self.usage.get(address)
+        if used is None:
+            used = self.usage[address] = Used()
+        used.requests += 1
+        return used
+
+
+def _observe(counts: Counts, sums: dict[str, float], name: str, seconds: float) -> None:
+    bucket = histograms.bucket_of(seconds)
+    counts[bucket] = counts.get(bucket, 0) + 1
+    sums[name] += seconds

@@ -1,0 +1,43 @@
+"""Who is at the other end: the address of the client behind proxies that we trust."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+
+from controlplane.gateway.client import Scope
+from controlplane.gateway.settings import Network
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def client_address(scope: Scope, trusted: Sequence[Network]) -> Address | None:
+    """Returns the client's address: the last one of X-Forwarded-For that no trusted proxy has.
+
+    Without a trusted proxy the header is the sender's own invention, so the address is not known then, unless the
+    header is absent.
+    """
+    peer = scope.get("client")
+    address = _parse(peer[0]) if peer else None
+    forwarded = [
+        part.strip()
+        for name, value in scope["headers"]
+        if name == b"x-forwarded-for"
+        for part in value.decode("latin-1").split(",")
+    ]
+    while forwarded:
+        if address is None or not any(address in network for network in trusted):
+            return None
+        address = _parse(forwarded.pop())
+        if address is not None and not any(address in network for network in trusted):
+            return address
+    return address
+
+
+def _parse(text: str) -> Address | None:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    mapped = getattr(address, "ipv4_mapped", None)
+    return mapped or address

@@ -1,0 +1,201 @@
+"""One answer on its way from a replica to the client.
+
+Guarantees
+    Nothing reaches the client before the first byte of a usable answer: until then a failure is a clean error or a
+    retry. A stream that breaks ends with an error event; a plain answer that breaks is a 502, or a cut connection
+    when it is so long that its beginning is already out. `outcome` is set exactly once.
+Does not do
+    Choose, retry, count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+from controlplane.gateway.client import Client, Headers
+from controlplane.gateway.errors import GatewayError, bad_gateway
+from controlplane.lib.sse import TAIL_LIMIT_BYTES, EventStream, Usage, usage_of_tail
+from controlplane.lib.upstream import Connection, UpstreamError
+
+PLAIN_HOLD_BYTES = 1024 * 1024  # a plain answer up to this is sent only when it is whole
+PASSED_HEADERS = frozenset({b"content-type", b"retry-after"})
+REFUSED_US = (401, 403)  # the replica wants another key: nothing the client can mend
+
+Outcome = Literal["open", "whole", "gone", "broken"]
+
+
+class Relay:
+    """The sink of one exchange. `status` is what the client got, 0 before it got anything."""
+
+    __slots__ = (
+        "_client",
+        "_connection",
+        "_done",
+        "_headers",
+        "_held",
+        "_held_bytes",
+        "_own_headers",
+        "_stream_wanted",
+        "_strip_usage",
+        "_tail",
+        "_timer",
+        "ended_at",
+        "events",
+        "failure",
+        "first_at",
+        "outcome",
+        "reported",
+        "status",
+        "upstream_status",
+    )
+
+    def __init__(self, client: Client, own_headers: Headers, *, stream: bool, strip_usage: bool) -> None:
+        loop = asyncio.get_running_loop()
+        self._client = client
+        self._own_headers = own_headers
+        self._stream_wanted = stream
+        self._strip_usage = strip_usage
+        self._connection: Connection | None = None
+        self._done: asyncio.Future[None] = loop.create_future()
+        self._timer = loop.time
+        self._headers: Headers = []
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self._tail = b""
+        self.events: EventStream | None = None
+        self.upstream_status = 0
+        self.status = 0
+        self.first_at: float | None = None  # when the first event of a stream came
+        self.ended_at = 0.0
+        self.outcome: Outcome = "open"
+        self.failure: UpstreamError | None = None
+        self.reported = 0  # events of this stream that a live sample has counted
+
+    async def run(self, connection: Connection, request: bytes) -> None:
+        """Sends the request and returns when the exchange is over, in whichever way."""
+        self._connection = connection
+        connection.start(self, request)
+        await self._done
+
+    def usage(self) -> Usage | None:
+        """Returns the engine's own count of tokens, None when it gave none."""
+        return self.events.usage if self.events is not None else usage_of_tail(self._tail)
+
+    # -- the replica's side --------------------------------------------------------------------------------------
+
+    def head(self, status: int, headers: Headers) -> None:
+        self.upstream_status = status
+        self._headers = [pair for pair in headers if pair[0] in PASSED_HEADERS]
+        if self._stream_wanted and status == 200:
+            kind = next((value for name, value in self._headers if name == b"content-type"), b"")
+            if kind.startswith(b"text/event-stream"):
+                self.events = EventStream(self._strip_usage)
+
+    def body(self, data: bytes) -> None:
+        events = self.events
+        if events is None:
+            self._plain(data)
+            return
+        out = events.feed(data)
+        if self.first_at is None and events.events:
+            self.first_at = self._timer()
+        if not out:
+            return
+        client = self._client
+        if not self.status:
+            self._start(self.upstream_status, [])
+        if not client.write(out):
+            self._wait_for_client()
+
+    def end(self) -> None:
+        if self.upstream_status in REFUSED_US:
+            self._answer(bad_gateway("The replica did not accept the gateway's key."))
+            return
+        if self.events is not None:
+            if not self.status:
+                self._start(self.upstream_status, [])
+            self._client.end(self.events.rest())
+        elif self.status:
+            self._client.end()
+        else:
+            self._start(self.upstream_status, [(b"content-length", b"%d" % self._held_bytes)])
+            self._client.end(b"".join(self._held))
+        self._finish("whole")
+
+    def broken(self, error: UpstreamError) -> None:
+        self.failure = error
+        if self.status:
+            self._break_off(bad_gateway(f"The answer broke off: {error.message}"))
+        self._finish("broken")
+
+    # -- the client's side ---------------------------------------------------------------------------------------
+
+    def client_gone(self) -> None:
+        """The client has left: the engine's work is aborted by closing its connection."""
+        if self.outcome == "open":
+            self._abort()
+            self._finish("gone")
+
+    def stop(self, error: GatewayError) -> None:
+        """Ends the answer from our side with `error`."""
+        if self.outcome != "open":
+            return
+        self._abort()
+        if self.status:
+            self._break_off(error)
+            self._finish("broken")
+        else:
+            self._answer(error)
+
+    def _answer(self, error: GatewayError) -> None:
+        request_id = next(value for name, value in self._own_headers if name == b"x-headworks-request-id")
+        self.status = error.status
+        error.send(self._client, request_id.decode())
+        self._finish("broken")
+
+    def _start(self, status: int, more: Headers) -> None:
+        self.status = status
+        self._client.start(status, self._headers + self._own_headers + more)
+
+    def _plain(self, data: bytes) -> None:
+        if self.upstream_status in REFUSED_US:
+            return
+        self._tail = (self._tail + data)[-TAIL_LIMIT_BYTES:] if self._tail else data[-TAIL_LIMIT_BYTES:]
+        if not self.status:
+            self._held.append(data)
+            self._held_bytes += len(data)
+            if self._held_bytes <= PLAIN_HOLD_BYTES:
+                return
+            self._start(self.upstream_status, [])
+            data = b"".join(self._held)
+            self._held.clear()
+        if not self._client.write(data):
+            self._wait_for_client()
+
+    def _break_off(self, error: GatewayError) -> None:
+        if self.events is None:
+            return  # the application ends without a last piece, so the server cuts the connection
+        begin = b"\n\n" if self.events.inside_event else b""
+        self._client.end(begin + error.event())
+
+    def _wait_for_client(self) -> None:
+        connection = self._connection
+        assert connection is not None
+        connection.pause()
+        self._client.when_ready(self._client_ready)
+
+    def _client_ready(self) -> None:
+        if self.outcome == "open" and self._connection is not None:
+            self._connection.resume()
+
+    def _abort(self) -> None:
+        if self._connection is not None:
+            self._connection.abort()
+
+    def _finish(self, outcome: Outcome) -> None:
+        if self.outcome == "open":
+            self.outcome = outcome
+            self.ended_at = self._timer()
+            if not self._done.done():
+                self._done.set_result(None)

@@ -1,0 +1,61 @@
+"""What the gateway reads from its environment, once, at its start."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+
+from controlplane import env
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySettings:
+    """Settings of one gateway process."""
+
+    bind: str
+    port: int
+    home: Path
+    tls_cert: str
+    tls_key: str
+    trusted_proxies: tuple[Network, ...]
+    metrics_from: tuple[Network, ...]
+    drain_s: int
+    body_limit_bytes: int
+
+    @property
+    def folder(self) -> Path:
+        return self.home / "gateway"
+
+
+def read_settings() -> GatewaySettings:
+    """Returns the settings; raises SettingError naming the variable that can't be used."""
+    cert, key = env.read_str("HEADWORKS_TLS_CERT", ""), env.read_str("HEADWORKS_TLS_KEY", "")
+    if bool(cert) != bool(key):
+        raise env.SettingError("HEADWORKS_TLS_CERT and HEADWORKS_TLS_KEY go together; set both or none.")
+    return GatewaySettings(
+        bind=env.read_str("HEADWORKS_BIND", "127.0.0.1"),
+        port=env.read_int("HEADWORKS_GATEWAY_PORT", 8080, low=0, high=65535),
+        home=env.headworks_home(),
+        tls_cert=cert,
+        tls_key=key,
+        trusted_proxies=read_networks("HEADWORKS_TRUSTED_PROXIES", ()),
+        metrics_from=read_networks("HEADWORKS_METRICS_FROM", ("127.0.0.0/8", "::1/128")),
+        drain_s=env.read_int("HEADWORKS_GATEWAY_DRAIN_S", 10, low=0, high=3600),
+        body_limit_bytes=env.read_int("HEADWORKS_GATEWAY_BODY_LIMIT_MIB", 8, low=1, high=1024) * MIB,
+    )
+
+
+def read_networks(name: str, default: tuple[str, ...]) -> tuple[Network, ...]:
+    """Returns a comma-separated list of addresses and networks."""
+    networks = []
+    for text in env.read_list(name, default):
+        try:
+            networks.append(ipaddress.ip_network(text, strict=False))
+        except ValueError:
+            raise env.SettingError(f"{name}: {text!r} is neither an address nor a network.") from None
+    return tuple(networks)
