@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from controlplane.catalog.models import Variant
 from controlplane.deployments.models import DesiredState, Engine
@@ -17,6 +16,7 @@ from controlplane.domain.desired import EngineSpec
 from controlplane.domain.errors import RefusedError
 from controlplane.fleet.models import Pool
 from engine_adapters import registry
+from engine_adapters.external import settings as external
 
 MAX_REPLICAS = 1024
 MAX_ACCELERATORS = 64
@@ -101,18 +101,8 @@ def _find_variant(address: str, problems: dict[str, str]) -> Variant | None:
 
 
 def _external_problems(wish: DeploymentWish) -> dict[str, str]:
-    problems: dict[str, str] = {}
-    try:
-        parts = urlsplit(wish.external_url)
-        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        fits = False
-    if not fits:
-        problems["external_url"] = "Give the endpoint's base URL, such as https://host:8000/v1."
-    elif parts.username or parts.password or parts.query or parts.fragment:
-        problems["external_url"] = "Give the URL without user, password, query or fragment; the key has its own field."
-    if not wish.external_model.strip():
-        problems["external_model"] = "Give the model name that the endpoint knows."
+    found = external.check_endpoint(wish.external_url, wish.external_model, wish.external_key or "")
+    problems = {problem.field: problem.message for problem in found}
     if wish.replicas not in (0, 1):
         problems["replicas"] = "An external endpoint counts as one replica."
     if wish.settings:

@@ -1,0 +1,260 @@
+"""From what is wished and what is there to what is done next. One deployment at a time, all of it pure.
+
+Guarantees
+    Never more running replicas than wanted plus `SURGE`. A ready replica of the current revision is ended only when
+    more are running than wanted. What still serves is not ended before its successor is ready, unless only its own
+    accelerators could carry the successor; then a decision says so. Once nothing changes outside, repeated calls
+    come to rest with no action.
+Does not do
+    Restarts: the node does them by itself. Clocks and ids: `now` and ids come from the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from controlplane.domain import placement
+from controlplane.domain.lifecycle import Goal, State
+from controlplane.domain.placement import Need, NoRoom, Placement, Site
+
+SURGE = 1
+REPLACE_LOST_AFTER_S = 60.0  # a node that is back sooner keeps its replicas without a replacement
+ROUTE_LOST_FOR_S = 600.0  # an engine outlives its node worker; the gateway finds out by itself when it does not
+_AT_REST: frozenset[State] = frozenset({"ready", "pending", "failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What one deployment is wished to be. `replicas` is 0 for a stopped or drained one."""
+
+    name: str
+    engine: str
+    managed: bool  # False: an external endpoint, that is never started, stopped or placed
+    pool: str
+    replicas: int
+    revision: int  # the id of the current revision
+    accelerators: int = 1
+    drain_timeout_s: float = 60.0
+    frozen: bool = False
+    leaving: bool = False  # removed once nothing of it lives
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One living replica. `waiting_why` is what its last placement failed for."""
+
+    id: str
+    revision: int
+    state: State
+    goal: Goal
+    created_at: float
+    node: str | None = None
+    waiting_why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """A new replica of the current revision, in state pending."""
+
+    why: str
+    rule: str = "replicas"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    replica_id: str
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The replica stays pending: no node can take it."""
+
+    replica_id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Sets the goal of a replica to stop. `drain_timeout_s` is how long its requests may still run."""
+
+    replica_id: str
+    drain_timeout_s: float
+    rule: str  # scale | rollout | drain_first | asked
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """A replica that never reached a node ends at once."""
+
+    replica_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Something would be done but is not; only told."""
+
+    rule: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """The deployment can be removed: nothing of it lives."""
+
+
+Action = Create | Place | Wait | Stop | Drop | Hold | Remove
+
+
+def is_routed(state: str, goal: str, lost_for_s: float | None) -> bool:
+    """Returns whether a replica may get requests: ready, to go on, and its node not silent for too long."""
+    return state == "ready" and goal == "run" and (lost_for_s is None or lost_for_s < ROUTE_LOST_FOR_S)
+
+
+def reconcile(wanted: Wanted, members: Sequence[Member], sites: Mapping[str, Site]) -> list[Action]:
+    """Returns what to do for one deployment; `sites` maps node name to node, with the holders of its accelerators."""
+    if not wanted.managed:
+        return _external(wanted, members)
+    actions: list[Action] = [Drop(one.id) for one in members if one.goal == "stop" and one.node is None]
+    running = [one for one in members if one.goal == "run"]
+    if wanted.replicas == 0:
+        actions += [_end(one, wanted, "asked", "None is wanted.") for one in running]
+    else:
+        actions += _towards(wanted, running, sites)
+        if not wanted.frozen and not any(isinstance(action, Stop) for action in actions):
+            actions += _drain_first(wanted, members, sites)
+    stopped = {action.replica_id for action in actions if isinstance(action, Stop | Drop)}
+    actions += _placements(wanted, [one for one in members if one.id not in stopped], sites)
+    if wanted.leaving and not members:
+        actions.append(Remove())
+    return actions
+
+
+def _external(wanted: Wanted, members: Sequence[Member]) -> list[Action]:
+    """An endpoint is one member that its probe moves; it neither drains nor needs a place."""
+    if wanted.replicas == 0:
+        return [Drop(one.id) for one in members] or ([Remove()] if wanted.leaving else [])
+    current = [one for one in members if one.revision == wanted.revision and one.goal == "run"]
+    actions: list[Action] = [Drop(one.id) for one in members if one not in current[:1]]
+    return actions if current else [*actions, Create("The endpoint is to be used.")]
+
+
+def _towards(wanted: Wanted, running: Sequence[Member], sites: Mapping[str, Site]) -> list[Action]:
+    """Numbers first: what is too much or outdated ends, what is missing is made."""
+    known = [one for one in running if not _unknown(one, sites)]
+    outdated = {one.id: why for one in known if (why := _outdated(one, wanted, sites))}
+    actions: list[Action] = []
+    if not wanted.frozen:
+        useless = [one for one in known if one.id in outdated and one.state != "ready"]
+        actions += [_end(one, wanted, "rollout", f"{outdated[one.id]} It was not ready.") for one in useless]
+        known = [one for one in known if one not in useless]
+    surge = SURGE if any(one.id in outdated for one in known) and not wanted.frozen else 0
+    for one in _surplus(known, outdated, wanted.replicas + surge):
+        actions.append(_end(one, wanted, "scale", f"{len(known)} run, {wanted.replicas} are wanted."))
+        known = [other for other in known if other is not one]
+    if wanted.frozen:
+        return actions + _held(wanted, known, outdated)
+    replaced = _replaced(known, outdated, wanted)
+    actions += [_end(one, wanted, "rollout", f"{outdated[one.id]} Its successor is ready.") for one in replaced]
+    known = [one for one in known if one not in replaced]
+    return actions + _missing(wanted, known, outdated)
+
+
+def _unknown(one: Member, sites: Mapping[str, Site]) -> bool:
+    site = sites.get(one.node) if one.node else None
+    return site is not None and site.lost_for_s is not None and site.lost_for_s >= REPLACE_LOST_AFTER_S
+
+
+def _outdated(one: Member, wanted: Wanted, sites: Mapping[str, Site]) -> str:
+    """Why a replica has to make room for another one; the empty text when it may stay."""
+    if one.revision != wanted.revision:
+        return "There is a newer revision."
+    site = sites.get(one.node) if one.node else None
+    if site is None:
+        return ""
+    if site.pool != wanted.pool:
+        return f"Node {site.name} belongs to pool {site.pool}, the deployment to {wanted.pool}."
+    return f"Node {site.name} is being emptied." if site.draining else ""
+
+
+def _surplus(known: Sequence[Member], outdated: Mapping[str, str], most: int) -> list[Member]:
+    """Who ends when there are too many: those not ready first, then outdated ones, then the youngest."""
+    order = sorted(known, key=lambda one: (one.state == "ready", one.id not in outdated, -one.created_at, one.id))
+    return order[: max(0, len(known) - most)]
+
+
+def _replaced(known: Sequence[Member], outdated: Mapping[str, str], wanted: Wanted) -> list[Member]:
+    """Outdated replicas that are not needed any more, because enough are ready without them; oldest first."""
+    ready = sum(one.state == "ready" for one in known)
+    old = sorted((one for one in known if one.id in outdated), key=lambda one: (one.created_at, one.id))
+    return old[: max(0, ready - wanted.replicas)]
+
+
+def _missing(wanted: Wanted, known: Sequence[Member], outdated: Mapping[str, str]) -> list[Action]:
+    old = sum(one.id in outdated for one in known)
+    missing = wanted.replicas - (len(known) - old)
+    room = wanted.replicas + (SURGE if old else 0) - len(known)
+    why = f"{len(known)} run, {wanted.replicas} are wanted."
+    if old:
+        why = f"{old} of {len(known)} are outdated: {next(iter(outdated.values()))}"
+    return [Create(why, "rollout" if old else "replicas")] * max(0, min(missing, room))
+
+
+def _drain_first(wanted: Wanted, members: Sequence[Member], sites: Mapping[str, Site]) -> list[Action]:
+    """Ends one outdated replica before its successor is ready, where only that makes room for it.
+
+    Not while another replica of the deployment is on its way up or down: that may make room as well.
+    """
+    known = [one for one in members if not _unknown(one, sites)]
+    outdated = {one.id: why for one in known if one.goal == "run" and (why := _outdated(one, wanted, sites))}
+    waiting = [one for one in known if one.state == "pending" and one.waiting_why and one.id not in outdated]
+    moving = [one for one in known if one.goal == "stop" or (one.id not in outdated and one.state not in _AT_REST)]
+    need = Need(wanted.engine, wanted.pool, wanted.accelerators)
+    if not outdated or not waiting or moving or isinstance(placement.place(need, sites.values(), {}), Placement):
+        return []
+    old = sorted((one for one in known if one.id in outdated), key=lambda one: (one.created_at, one.id))
+    for one in old:
+        if isinstance(placement.place(need, sites.values(), {}, {one.id}), Placement):
+            why = f"{outdated[one.id]} No accelerators are free for its successor, so it ends first."
+            return [_end(one, wanted, "drain_first", why)]
+    return [Hold("rollout", f"{outdated[old[0].id]} Its successor has no place: {waiting[0].waiting_why}")]
+
+
+def _held(wanted: Wanted, known: Sequence[Member], outdated: Mapping[str, str]) -> list[Action]:
+    missing = wanted.replicas - len(known)
+    if missing <= 0 and not outdated:
+        return []
+    what = f"{missing} replicas are missing" if missing > 0 else f"{len(outdated)} replicas are outdated"
+    return [Hold("frozen", f"{what}, but the deployment is frozen: no automatic changes.")]
+
+
+def _end(one: Member, wanted: Wanted, rule: str, why: str) -> Stop | Drop:
+    return Drop(one.id) if one.node is None else Stop(one.id, wanted.drain_timeout_s, rule, why)
+
+
+def _placements(wanted: Wanted, members: Sequence[Member], sites: Mapping[str, Site]) -> list[Action]:
+    """Places what is pending, oldest first; each placement takes its accelerators from the next one's choice."""
+    actions: list[Action] = []
+    left = dict(sites)
+    siblings: dict[str, int] = {}
+    for one in members:
+        if one.node is not None:
+            siblings[one.node] = siblings.get(one.node, 0) + 1
+    pending = [one for one in members if one.state == "pending" and one.goal == "run" and not wanted.frozen]
+    for one in sorted(pending, key=lambda other: (other.created_at, other.id)):
+        found = placement.place(Need(wanted.engine, wanted.pool, wanted.accelerators), left.values(), siblings)
+        if isinstance(found, NoRoom):
+            actions.append(Wait(one.id, found.sentence()))
+            continue
+        actions.append(Place(one.id, found))
+        siblings[found.node] = siblings.get(found.node, 0) + 1
+        left[found.node] = take(left[found.node], found.uuids, one.id)
+    return actions
+
+
+def take(site: Site, uuids: Sequence[str], holder: str) -> Site:
+    """Returns the node with these accelerators held by a replica."""
+    slots = tuple(replace(slot, holder=holder) if slot.uuid in uuids else slot for slot in site.slots)
+    return replace(site, slots=slots)
