@@ -3,11 +3,27 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 RUN := HEADWORKS_DEBUG=1 $(VENV)/bin/python
+LAUNCH := PYTHON="$(PYTHON)" sh controlplane/embedded/launch.sh
 
-.PHONY: help up down demo doctor test check bench lint dev-env
+.PHONY: help up down demo doctor prepare test check bench lint dev-env chromium
 
 help:  ## list the verbs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+up:  ## install what is missing, start everything, stay in the foreground (DETACH=1: return when ready)
+	@$(LAUNCH) up $(if $(filter-out 0,$(DETACH)),--detach)
+
+down:  ## drain the engines and end everything
+	@$(LAUNCH) down
+
+demo:  ## make up with a simulated cluster under load beside the real engine (DETACH=1: return when ready)
+	@$(LAUNCH) up --demo $(if $(filter-out 0,$(DETACH)),--detach)
+
+doctor:  ## write a support bundle without secrets and say what looks wrong
+	@$(LAUNCH) doctor
+
+prepare:  ## only install and convert what `make up` needs
+	@$(LAUNCH) prepare
 
 $(VENV)/.dev: requirements/control.txt requirements/dev.txt
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
@@ -25,5 +41,15 @@ lint: dev-env
 check: lint  ## lint, types, import contracts, domain and unit tests
 	$(RUN) -m pytest -q -m "not services and not engine and not browser and not stack"
 
-test: lint  ## everything, on real services, a real engine and a real browser
+chromium:
+	@command -v chromium >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "Installing Chromium for the tests of the pages"; \
+	  { apt-get install -y -qq chromium || { apt-get update -qq && apt-get install -y -qq chromium; }; } >/dev/null 2>&1 \
+	    || echo "Chromium could not be installed; tests in a browser will be skipped"; \
+	else echo "Chromium is missing and this is not root: tests in a browser will be skipped"; fi
+
+test: prepare lint chromium  ## everything, on real services, a real engine and a real browser
 	$(RUN) -m pytest
+
+bench: dev-env prepare  ## measure the gateway, the scrape and the routing on this machine
+	$(RUN) -m benchmarks

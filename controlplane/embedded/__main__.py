@@ -1,0 +1,93 @@
+"""`python -m controlplane.embedded VERB`: what the Makefile's verbs call (through launch.sh).
+
+`up` and `prepare` begin under the system's Python with the standard library alone, since nothing is installed yet; once
+`.venv` is there, the launcher replaces itself by that interpreter (`serve`) and goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from controlplane import env
+from controlplane.embedded import say
+from controlplane.embedded.layout import Layout, here
+from controlplane.embedded.problems import LauncherError, in_words
+
+USAGE = "python -m controlplane.embedded up [--detach] | down | doctor | prepare"
+
+
+def up(layout: Layout, arguments: list[str]) -> int:
+    from controlplane.embedded import prepare, state
+    from controlplane.embedded.settings import read_settings
+
+    read_settings(layout)  # a variable that can't be used is said at once, not after minutes
+    if state.read(layout.state) is None:
+        check_ports_early(layout)
+    made = prepare.prepare(layout)
+    handed_on = {
+        "HEADWORKS_PREPARED_ENGINE": str(made.engine_python),
+        "HEADWORKS_PREPARED_MODEL": str(made.model),
+        **say.start_time_for_the_next(),
+    }
+    python = str(layout.control_python)
+    os.chdir(layout.root)
+    os.execve(  # noqa: S606
+        python, [python, "-m", "controlplane.embedded", "serve", *arguments], {**os.environ, **handed_on}
+    )
+
+
+def check_ports_early(layout: Layout) -> None:
+    """Says before any work that a port is taken; by processes that a killed launcher left is no hindrance."""
+    from controlplane.embedded import preflight, stack
+    from controlplane.embedded.settings import read_settings
+
+    if not any(stack.living_processes(layout)):
+        chosen = read_settings(layout)
+        preflight.check_ports(chosen.bind, chosen.ports)
+
+
+def serve(layout: Layout, arguments: list[str]) -> int:
+    from controlplane.embedded import up as upper
+
+    if "--detach" in arguments:
+        return upper.detach(layout)
+    prepared = upper.prepared_by(dict(os.environ))
+    return upper.run(layout, prepared, detached="--detached" in arguments)
+
+
+def down(layout: Layout, _arguments: list[str]) -> int:
+    from controlplane.embedded.down import down as end_everything
+
+    return end_everything(layout)
+
+
+def prepare_only(layout: Layout, _arguments: list[str]) -> int:
+    from controlplane.embedded import prepare
+
+    prepare.prepare(layout)
+    return 0
+
+
+VERBS = {"up": up, "serve": serve, "down": down, "prepare": prepare_only}
+
+
+def main(arguments: list[str]) -> int:
+    verb = VERBS.get(arguments[0] if arguments else "")
+    if verb is None:
+        say.problem(f"usage: {USAGE}")
+        return 2
+    layout = here()
+    try:
+        layout.make_home()
+        return verb(layout, arguments[1:])
+    except (LauncherError, env.SettingError, OSError) as error:
+        say.problem(in_words(error))
+        return 1
+    except KeyboardInterrupt:
+        say.problem("interrupted; run make up again, it goes on from there.")
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

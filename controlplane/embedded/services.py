@@ -1,0 +1,78 @@
+"""The processes of the control plane and of this node, in the order in which they start."""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+import urllib.parse
+from collections.abc import Mapping
+
+from controlplane.embedded.children import Service
+from controlplane.embedded.layout import Layout
+from controlplane.embedded.settings import LaunchSettings
+
+GATEWAY = "gateway"
+NODE = "node"
+GATEWAY_PATIENCE_S = 30.0
+
+
+def services(layout: Layout, settings: LaunchSettings, environ: Mapping[str, str]) -> list[Service]:
+    """Returns all processes but the servers. The node comes first: its engine takes longest."""
+    python = str(layout.control_python)
+    celery = (python, "-m", "celery", "-A", "controlplane.celery")
+
+    def service(name: str, *command: str, **more: object) -> Service:
+        return Service(name=name, command=command, environ=environ, **more)  # type: ignore[arg-type]
+
+    return [
+        service(NODE, python, "-m", "workers.node"),
+        service("controller", python, "manage.py", "controller"),
+        service(
+            GATEWAY, python, "-m", "controlplane.gateway",
+            ready=lambda: answers(settings.gateway_url, "/healthz"), stop_patience_s=GATEWAY_PATIENCE_S,
+        ),
+        service("collector", python, "-m", "workers.node.collector"),
+        Service(
+            name="console", command=(python, "-m", "controlplane.serve"),
+            environ={**environ, "HEADWORKS_DATABASE_POOL": environ.get("HEADWORKS_DATABASE_POOL", "1")},
+            ready=lambda: answers(settings.console_url, "/healthz"),
+        ),
+        service("worker", *celery, "worker", "-Q", "control", "-P", "threads", "-c", "2", "-n", "control@%h",
+                "--without-gossip", "--without-mingle", "-l", "INFO"),
+        service("beat", *celery, "beat", "-l", "INFO", "--pidfile="),
+    ]  # fmt: skip
+
+
+def answers(base_url: str, path: str) -> bool:
+    """Returns whether a server on this machine answers a GET below 500."""
+    status = get_status(base_url, path)
+    return status is not None and status < 500
+
+
+def get_status(base_url: str, path: str, headers: Mapping[str, str] | None = None) -> int | None:
+    """Returns the status of a GET, None when nothing answers."""
+    answer = get(base_url, path, headers)
+    return answer[0] if answer else None
+
+
+def get(base_url: str, path: str, headers: Mapping[str, str] | None = None) -> tuple[int, bytes] | None:
+    """Returns status and body of a GET to a server on this machine, None when nothing answers."""
+    client = connection(urllib.parse.urlsplit(base_url), 3)
+    try:
+        client.request("GET", path, headers=dict(headers or {}))
+        answer = client.getresponse()
+        return answer.status, answer.read()
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        client.close()
+
+
+def connection(parts: urllib.parse.SplitResult, timeout_s: float) -> http.client.HTTPConnection:
+    """Returns a connection to one of our own servers on this machine."""
+    host, port = parts.hostname or "127.0.0.1", parts.port
+    if parts.scheme != "https":
+        return http.client.HTTPConnection(host, port, timeout=timeout_s)
+    # our own process on our own address: its certificate is for the name that users call
+    context = ssl._create_unverified_context()  # noqa: S323
+    return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=context)

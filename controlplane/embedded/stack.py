@@ -1,0 +1,188 @@
+"""The running stack: a table of processes that are kept alive, watched in one loop, and ended in order."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from types import FrameType
+
+from controlplane.embedded import children, engines, logs, proc, say, settings
+from controlplane.embedded.children import Child, Service
+from controlplane.embedded.layout import Layout
+from controlplane.embedded.problems import LauncherError
+from controlplane.embedded.proc import ProcessId
+
+TICK_S = 0.2
+BOUND_LOGS_EVERY_S = 5.0
+DRAIN_S = 10
+FAILURES_WHILE_STARTING = 4
+FIRST_TO_END = ("gateway", "controller", "beat", "worker")  # intake, and whatever would replace a drained engine
+SERVERS = ("valkey", "postgres")
+
+
+class Stopped(Exception):
+    """Somebody asked the launcher to end (Ctrl-C, `make down`, a closed terminal)."""
+
+
+class Stack:
+    """All processes of one installation. Nothing here starts a thread: a parent-death signal belongs to a thread."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.children: dict[str, Child] = {}
+        self.stops_asked = 0
+        self.followers: list[logs.Follower] = []
+        self._logs_bounded_at = 0.0
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._ask_to_stop)
+
+    def _ask_to_stop(self, _number: int, _frame: FrameType | None) -> None:
+        self.stops_asked += 1
+
+    # starting
+
+    def start(self, service: Service) -> Child:
+        """Starts a process and keeps it from now on."""
+        child = Child(service, self.layout.logs / f"{service.name}.log", self.layout.root)
+        self.children[service.name] = child
+        child.start(time.monotonic())
+        self._remember()
+        return child
+
+    def wait_ready(self, child: Child, limit_s: float) -> None:
+        """Waits until a process is ready; raises LauncherError when it keeps failing or takes too long."""
+
+        def ready_or_failed() -> bool:
+            return child.failures >= FAILURES_WHILE_STARTING or (child.is_running() and child.service.ready())
+
+        in_time = self.wait(ready_or_failed, limit_s)
+        if in_time and child.failures < FAILURES_WHILE_STARTING:
+            return
+        last = " / ".join(logs.tail(child.log, 3)) or "it wrote nothing"
+        why = "does not become ready" if not in_time else "can't be started"
+        raise LauncherError(f"{child.service.name} {why}. Its last words: {last} (log: {child.log})")
+
+    def wait(self, condition: Callable[[], bool], limit_s: float) -> bool:
+        """Keeps everything running until `condition` holds; False after `limit_s`. Raises Stopped when asked to."""
+        deadline = time.monotonic() + limit_s
+        while not condition():
+            if time.monotonic() >= deadline:
+                return False
+            self.tick()
+            time.sleep(TICK_S)
+        return True
+
+    # running
+
+    def tick(self) -> None:
+        """Looks after every process once; raises Stopped when somebody asked to end."""
+        if self.stops_asked:
+            raise Stopped
+        changed = False
+        for child in self.children.values():
+            event = child.keep(time.monotonic())
+            if event:
+                say.step(event)
+                changed = True
+        if changed:
+            self._remember()
+        self._look_after_logs()
+
+    def run(self) -> None:
+        """Keeps everything running until somebody asks to end (raises Stopped)."""
+        while True:
+            self.tick()
+            time.sleep(TICK_S)
+
+    def follow(self) -> None:
+        """Shows from now on what the processes write."""
+        self.followers = [logs.Follower(name, child.log) for name, child in self.children.items()]
+
+    def _look_after_logs(self) -> None:
+        for follower in self.followers:
+            follower.show()
+        now = time.monotonic()
+        if now - self._logs_bounded_at >= BOUND_LOGS_EVERY_S:
+            self._logs_bounded_at = now
+            for path in self.layout.logs.glob("*.log"):
+                logs.bound(path)
+
+    def _remember(self) -> None:
+        children.remember(list(self.children.values()), self.layout.home / "children.json")
+
+    # ending
+
+    def stop(self) -> list[str]:
+        """Ends everything in order and returns what could not be ended. A second signal skips the draining."""
+        asked = self.stops_asked
+        for name in FIRST_TO_END:
+            self._ask(name)
+        self._drain_engines(lambda: self.stops_asked > asked)
+        self._await(FIRST_TO_END)
+        others = [name for name in self.children if name not in SERVERS]
+        for name in others:
+            self._ask(name)
+        self._await(others)
+        for name in SERVERS:
+            self._ask(name)
+            self._await([name])
+        return sweep(self.layout)
+
+    def _drain_engines(self, hurry: Callable[[], bool]) -> None:
+        node = self.children.get("node")
+        running = engines.living(self.layout.home)
+        if not running or node is None:
+            return
+        say.step(f"Draining {len(running)} engine{'s' if len(running) > 1 else ''} ({DRAIN_S} s at most)")
+        folders = engines.ask_to_stop_all(self.layout.home, DRAIN_S)
+        deadline = time.monotonic() + DRAIN_S + 20
+        while time.monotonic() < deadline and not hurry():
+            node.keep(time.monotonic())  # a node worker that dies now comes back and finds the request
+            if engines.have_stopped(self.layout.home, folders):
+                break
+            time.sleep(TICK_S)
+
+    def _ask(self, name: str) -> None:
+        child = self.children.get(name)
+        if child is not None and child.is_running() and child.wanted:
+            say.step(f"Ending {name}")
+        if child is not None:
+            child.ask_to_end()
+
+    def _await(self, names: tuple[str, ...] | list[str]) -> None:
+        for name in names:
+            child = self.children.get(name)
+            if child is None:
+                continue
+            child.ask_to_end()
+            if not proc.wait_until(lambda: not child.is_running(), child.service.stop_patience_s):  # noqa: B023
+                say.step(f"{name} does not end by itself; killing it")
+                child.kill()
+
+
+def sweep(layout: Layout) -> list[str]:
+    """Ends whatever an installation has left running, engines included; returns what lives even then, in words."""
+    left = engines.end(engines.living(layout.home), 10)
+    return [describe(process) for process in [*left, *sweep_processes(layout)]]
+
+
+def living_processes(layout: Layout) -> tuple[list[ProcessId], list[ProcessId]]:
+    """Returns (servers, others): the launcher's processes that run without it, but no engine."""
+    remembered = children.remembered(layout.home / "children.json")
+    servers = [process for name, process in remembered.items() if name in SERVERS and proc.is_alive(process)]
+    found = [process for name, process in remembered.items() if name not in SERVERS and proc.is_alive(process)]
+    marked = proc.with_variable(settings.MARK, str(layout.home))
+    found += [process for process in marked if process not in found and process not in servers]
+    return servers, found
+
+
+def sweep_processes(layout: Layout) -> list[ProcessId]:
+    """Ends what a killed launcher has left running, but no engine; returns what lives even then."""
+    servers, others = living_processes(layout)
+    return proc.end(others, 10) + proc.end(servers, 20, first=signal.SIGINT)
+
+
+def describe(process: ProcessId) -> str:
+    """Returns a process in words."""
+    return f"{process.pid} ({proc.command_line(process.pid)[:80]})"

@@ -1,0 +1,237 @@
+"""`make up`: starts everything, waits until it is ready, and keeps it running."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from controlplane import env
+from controlplane.embedded import (
+    database,
+    engines,
+    logs,
+    preflight,
+    proc,
+    readiness,
+    say,
+    servers,
+    services,
+    settings,
+    stack,
+    state,
+)
+from controlplane.embedded.layout import Layout
+from controlplane.embedded.prepare import Prepared
+from controlplane.embedded.problems import LauncherError, in_words
+from controlplane.embedded.settings import LaunchSettings
+from controlplane.embedded.stack import Stack, Stopped
+
+READY_LIMIT_S = 420.0
+ALREADY_RUNNING = 3
+
+
+def run(layout: Layout, prepared: Prepared, *, detached: bool) -> int:
+    """Runs the stack until somebody ends it. Returns the exit status of the launcher."""
+    chosen = settings.read_settings(layout)
+    lock = state.take_lock(layout)
+    if lock is None:
+        return say_already_running(layout)
+    running = Stack(layout)
+    status = 0
+    try:
+        state.write(layout.state, state.STARTING, chosen.console_url, chosen.gateway_url)
+        first_run = start_everything(running, layout, chosen, prepared)
+        state.write(layout.state, state.READY, chosen.console_url, chosen.gateway_url)
+        say_ready(layout, first_run, detached=detached)
+        if not detached:
+            running.follow()
+        running.run()
+    except Stopped:
+        say.step("Stopping (once more Ctrl-C ends engines at once)")
+    except (LauncherError, env.SettingError, OSError) as error:
+        say.problem(in_words(error))
+        status = 1
+    state.write(layout.state, state.STOPPING, chosen.console_url, chosen.gateway_url)
+    left = running.stop()
+    if left:
+        say.problem(f"These processes could not be ended: {'; '.join(left)}")
+        return 1
+    layout.state.unlink(missing_ok=True)
+    say.step("Everything has ended; the data is kept")
+    return status
+
+
+def start_everything(running: Stack, layout: Layout, chosen: LaunchSettings, prepared: Prepared) -> dict[str, Any]:
+    """Starts servers and processes in order, waits until all is ready, and returns first-run.json's content."""
+    left = stack.sweep_processes(layout)  # of a launcher that was killed
+    if left:
+        raise LauncherError(f"A process of an earlier run does not end: {', '.join(map(stack.describe, left))}.")
+    preflight.check_ports(chosen.bind, chosen.ports)
+    settings.ensure_secret_key(layout.secret_key)
+    layout.make_sockets()
+    environ = settings.process_environment(os.environ, layout, chosen, prepared)
+    start_servers(running, layout, environ)
+    say.step("Database: preparing")
+    database.migrate(layout, environ)
+    running.tick()
+    first_run = database.bootstrap(layout, chosen, environ)
+    adopted = engines.living(layout.home)
+    if adopted:
+        say.step(f"Engines that went on running: {', '.join(engine.deployment for engine in adopted)}")
+    say.step("Starting node worker, controller, gateway, collector, console, control worker and beat")
+    for service in services.services(layout, chosen, environ):
+        running.start(service)
+    for name in (services.GATEWAY, "console"):
+        running.wait_ready(running.children[name], 60)
+        say.step(f"{name} answers")
+    wait_for_deployments(running, layout, chosen, first_run)
+    return first_run
+
+
+def start_servers(running: Stack, layout: Layout, environ: dict[str, str]) -> None:
+    """Starts PostgreSQL and Valkey, unless others are named, and makes the database."""
+    own = []
+    if settings.has_own_database():
+        own.append(servers.postgres_service(layout, environ))
+    if settings.has_own_valkey():
+        own.append(servers.valkey_service(layout, environ))
+    if own:
+        say.step(f"Starting {' and '.join(service.name for service in own)}")
+    started = [running.start(service) for service in own]
+    for child in started:
+        running.wait_ready(child, 60)
+    if settings.has_own_database():
+        database.ensure_database(layout)
+
+
+def wait_for_deployments(running: Stack, layout: Layout, chosen: LaunchSettings, first_run: dict[str, Any]) -> None:
+    """Waits until every deployment is ready or has failed, and the first one has really answered."""
+    said = ""
+    last = readiness.Progress()
+
+    def settled() -> bool:
+        nonlocal said, last
+        last = readiness.progress(first_run, chosen)
+        if last.waiting and last.waiting != said:
+            said = last.waiting
+            say.step(f"Waiting for {said}")
+        return not last.waiting and (bool(last.problem) or answered(first_run, chosen))
+
+    if not running.wait(slowly(settled), READY_LIMIT_S):
+        raise LauncherError(
+            f"Not ready after {READY_LIMIT_S / 60:.0f} minutes: still waiting for {last.waiting or 'a first answer'}. "
+            f"The newest lines of the engine: {engine_words(layout)}"
+        )
+    if last.problem:
+        say.problem(last.problem)
+
+
+def answered(first_run: dict[str, Any], chosen: LaunchSettings) -> bool:
+    """Returns whether the first deployment answers, where there is one to ask."""
+    if not first_run.get("model") or not first_run.get("gateway_key"):
+        return True
+    status = readiness.first_answer(first_run, chosen)
+    # a key or deployment that a person has changed since is no reason to wait
+    return status is not None and (status == 200 or status in (401, 403, 404))
+
+
+def slowly(condition: Any) -> Any:
+    """Returns the condition so that it is looked at once a second and false in between."""
+    asked = 0.0
+
+    def once_a_second() -> bool:
+        nonlocal asked
+        if time.monotonic() - asked < 1.0:
+            return False
+        asked = time.monotonic()
+        return bool(condition())
+
+    return once_a_second
+
+
+def engine_words(layout: Layout) -> str:
+    """Returns the newest lines of the engine that wrote last."""
+    found = sorted((layout.home / "node").glob("*/replicas/*/engine.log"), key=lambda path: path.stat().st_mtime)
+    return " / ".join(logs.tail(found[-1], 3)) if found else "none"
+
+
+def say_ready(layout: Layout, first_run: dict[str, Any], *, detached: bool) -> None:
+    """Prints where everything is."""
+    gateway, model = first_run["gateway_url"], first_run.get("model") or "<deployment>"
+    end = "make down ends it." if detached else "Ctrl-C (or make down elsewhere) ends it."
+    say.step("Ready")
+    say.line(f"""
+  Console    {first_run["console_url"]}
+  User       {first_run["username"]}; the password stands in {layout.first_run}
+  Gateway    {gateway}/v1   (key: gateway_key in the same file)
+  REST       {first_run["console_url"]}/api/v1/   (api_token in the same file)
+  Logs       {layout.logs}
+
+  Try it:
+    KEY=$(python3 -c 'import json; print(json.load(open("{layout.first_run}"))["gateway_key"])')
+    curl {gateway}/v1/chat/completions -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' \\
+      -d '{{"model": "{model}", "messages": [{{"role": "user", "content": "What is the capital of France?"}}]}}'
+
+  {end}
+""")
+
+
+def say_already_running(layout: Layout) -> int:
+    """Says that another launcher runs here."""
+    other = state.read(layout.state)
+    where = f" (process {other.pid}, console {other.console_url})" if other else ""
+    say.line(f"Headworks is already running here{where}. make down ends it.")
+    return ALREADY_RUNNING
+
+
+def detach(layout: Layout) -> int:
+    """Starts the launcher in a session of its own and returns when everything is ready."""
+    path = layout.logs / "launcher.log"
+    logs.bound(path, 1_000_000)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    follower = logs.Follower("", path)
+    follower.prefix = ""
+    command = [sys.executable, "-m", "controlplane.embedded", "serve", "--detached"]
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=descriptor, stderr=descriptor, cwd=layout.root,
+        start_new_session=True, env={**os.environ, **say.start_time_for_the_next()},
+    )  # fmt: skip
+    os.close(descriptor)
+    me = proc.identify(process.pid)
+    try:
+        while process.poll() is None:
+            follower.show()
+            found = state.read(layout.state)
+            if found is not None and found.phase == state.READY and found.process == me:
+                follower.show()
+                return 0
+            time.sleep(stack.TICK_S)
+    except KeyboardInterrupt:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+    follower.show()
+    if process.returncode == ALREADY_RUNNING:
+        return wait_for_the_other(layout)
+    return process.returncode or 1
+
+
+def wait_for_the_other(layout: Layout) -> int:
+    """Waits until the launcher that runs already is ready; returns 0 when it is."""
+
+    def settled() -> bool:
+        found = state.read(layout.state)
+        return found is None or found.phase == state.READY
+
+    proc.wait_until(settled, READY_LIMIT_S)
+    found = state.read(layout.state)
+    return 0 if found is not None and found.phase == state.READY else 1
+
+
+def prepared_by(environ: dict[str, str]) -> Prepared:
+    """Returns what the first part of the launcher has prepared, from the environment it hands on."""
+    return Prepared(Path(environ["HEADWORKS_PREPARED_ENGINE"]), Path(environ["HEADWORKS_PREPARED_MODEL"]))
