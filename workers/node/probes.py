@@ -1,0 +1,119 @@
+"""Short HTTP conversations with an engine: does it answer, does it generate, how much runs in it.
+
+Each call opens its own connection and ends within its time-out; the supervisor runs them in helper threads.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from engine_adapters.base import MetricNames, WarmUpRequest
+
+HEALTH_TIMEOUT_S = 5.0
+METRICS_TIMEOUT_S = 5.0
+
+
+class ProbeError(Exception):
+    """The engine did not do what was asked; the text is one sentence for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What a warm-up generation gave."""
+
+    output_tokens: int
+    took_s: float
+
+
+def is_healthy(url: str, path: str, timeout_s: float = HEALTH_TIMEOUT_S) -> bool:
+    """Returns whether the engine's health path answers 200."""
+    try:
+        status, _ = _request("GET", url + path, timeout_s)
+    except ProbeError:
+        return False
+    return status == http.client.OK
+
+
+def generate(url: str, request: WarmUpRequest, key: str, timeout_s: float) -> Generation:
+    """Runs one real generation; raises ProbeError unless it gave tokens."""
+    begun = time.monotonic()
+    body = json.dumps(dict(request.body)).encode()
+    status, answer = _request("POST", url + request.path, timeout_s, body, key)
+    took_s = time.monotonic() - begun
+    if status != http.client.OK:
+        raise ProbeError(f"The warm-up generation was answered with {status}: {_shorten(answer)}")
+    tokens = count_output_tokens(answer)
+    if tokens == 0:
+        raise ProbeError(f"The warm-up generation gave no token: {_shorten(answer)}")
+    return Generation(tokens, took_s)
+
+
+def count_output_tokens(body: bytes) -> int:
+    """Returns how many tokens an answer in OpenAI's shape says it generated; embeddings count as one each."""
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        return 0
+    if not isinstance(answer, dict):
+        return 0
+    usage = answer.get("usage")
+    if isinstance(usage, dict) and isinstance(usage.get("completion_tokens"), int) and usage["completion_tokens"] > 0:
+        return int(usage["completion_tokens"])
+    data = answer.get("data")
+    if isinstance(data, list):
+        return sum(1 for one in data if isinstance(one, dict) and one.get("embedding"))
+    return 0
+
+
+def count_in_flight(url: str, names: MetricNames, timeout_s: float = METRICS_TIMEOUT_S) -> int | None:
+    """Returns the requests that run or wait in the engine, None when it does not say."""
+    try:
+        status, body = _request("GET", url + "/metrics", timeout_s)
+    except ProbeError:
+        return None
+    if status != http.client.OK:
+        return None
+    lines = body.decode("utf-8", errors="replace").splitlines()
+    running, waiting = _gauge(lines, names.running), _gauge(lines, names.waiting)
+    if running is None:
+        return None  # how many wait is no answer to how many run
+    return int(running + (waiting or 0.0))
+
+
+def _gauge(lines: Iterable[str], names: Iterable[str]) -> float | None:
+    kept = list(lines)
+    for name in names:
+        values = [line.rsplit(" ", 1)[1] for line in kept if line.startswith((name + "{", name + " "))]
+        if values:
+            try:
+                return sum(float(value) for value in values)
+            except ValueError:
+                return None
+    return None
+
+
+def _request(method: str, url: str, timeout_s: float, body: bytes | None = None, key: str = "") -> tuple[int, bytes]:
+    parts = urlsplit(url)
+    make = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = make(parts.hostname or "", parts.port, timeout=timeout_s)
+    headers = {"Connection": "close", "Content-Type": "application/json"} if body else {"Connection": "close"}
+    if key:
+        headers["Authorization"] = f"Bearer {key}"
+    try:
+        connection.request(method, parts.path, body, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise ProbeError(f"{method} {parts.path} failed: {error or type(error).__name__}") from error
+    finally:
+        connection.close()
+
+
+def _shorten(body: bytes, most: int = 300) -> str:
+    text = " ".join(body.decode("utf-8", errors="replace").split())
+    return text if len(text) <= most else text[:most] + " …"

@@ -1,0 +1,224 @@
+"""The loop that makes the replicas of this node what the desired document wants.
+
+Guarantees
+    Engines are never ended because the control plane, Valkey or this worker is away. A replica's record is written
+    before its state is reported. One replica's trouble (a full disk, a bug) does not stop the others.
+Concurrency
+    One thread owns all replicas. Documents, engine events and wishes to close come in through a queue or files.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from controlplane.domain import node_plan
+from controlplane.domain.desired import NodeDesired
+from controlplane.domain.lifecycle_events import Event, Tick
+from controlplane.domain.observed import REPORT_EVERY_S
+from engine_adapters.base import EngineAdapter
+from workers.node import engine_log, records, reports
+from workers.node.inventory import InventoryWatch
+from workers.node.ports import PortRange
+from workers.node.supervisor_closing import Closing
+from workers.node.supervisor_link import DesiredLink
+from workers.node.supervisor_replica import SupervisedReplica, Surroundings
+
+logger = logging.getLogger(__name__)
+
+STEP_S = 0.25
+HOUSEKEEPING_EVERY_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """What one supervisor is told at its start."""
+
+    name: str
+    folder: Path
+    address: str  # under which others reach this node's engines
+    engine_python: str
+    code_root: str
+    simulated: bool = False
+    valkey_url: str | None = None  # None = from the environment
+
+
+class Supervisor:
+    """Keeps the replicas of one node. `start` and `stop` may each be called once."""
+
+    def __init__(
+        self,
+        node: NodeSettings,
+        inventory: InventoryWatch,
+        ports: PortRange,
+        get_adapter: Callable[[str], EngineAdapter],
+    ) -> None:
+        self._node = node
+        self._inventory = inventory
+        self._inbox: queue.SimpleQueue[NodeDesired | tuple[str, Event]] = queue.SimpleQueue()
+        self._wake = threading.Event()
+        self._ending = threading.Event()
+        self._around = Surroundings(
+            node.folder, node.address, node.engine_python, node.code_root, ports, get_adapter, self._deliver
+        )
+        self._replicas: dict[str, SupervisedReplica] = {}  # replica id -> replica
+        self._desired: NodeDesired | None = None
+        self._closing = Closing(node.folder)
+        self._head = reports.ReportHead(node.name, node.address, node.simulated)
+        self._publisher = reports.Publisher(node.valkey_url)
+        self._link = DesiredLink(node.name, self._take, node.valkey_url)
+        self._report_due = 0.0
+        self._housekeeping_due = 0.0
+        self._said: dict[str, str] = {}  # subject -> trouble that was logged last
+        self._thread = threading.Thread(target=self._run, name=f"supervisor {node.name}", daemon=True)
+
+    # -- from other threads ------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Adopts what runs and begins to supervise."""
+        self._node.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._closing.clear()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the supervision. The engines go on; the next start adopts them."""
+        self._ending.set()
+        self._wake.set()
+        self._thread.join(timeout=30)
+
+    def wake(self) -> None:
+        """Makes the loop look now instead of at its next step, and report."""
+        self._report_due = 0.0
+        self._wake.set()
+
+    def probe(self) -> None:
+        """Makes the machine be read now, and reports it."""
+        self._inventory.refresh()
+        self.wake()
+
+    def _take(self, document: NodeDesired) -> None:
+        self._inbox.put(document)
+        self._wake.set()
+
+    def _deliver(self, replica_id: str, event: Event) -> None:
+        self._inbox.put((replica_id, event))
+        self._wake.set()
+
+    # -- the loop ----------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        self._guarded("adoption", self._adopt)
+        self._inventory.start()
+        self._publisher.start()
+        self._link.start()
+        while not self._ending.is_set():
+            self._guarded("the supervisor's step", self._step)
+            self._wake.wait(STEP_S)
+            self._wake.clear()
+        self._link.stop()
+        self._publisher.stop()
+        self._inventory.stop()
+
+    def _guarded(self, subject: str, work: Callable[[], None]) -> None:
+        """The one place that catches everything: whatever happens to one subject, the loop goes on."""
+        try:
+            work()
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            if self._said.get(subject) != text:  # four times a second would fill the disk
+                logger.exception("trouble with %s; it is tried again", subject)
+            self._said[subject] = text
+        else:
+            self._said.pop(subject, None)
+
+    def _adopt(self) -> None:
+        now = time.time()
+        self._desired = records.read_desired(self._node.folder)
+        for record in records.read_records(self._node.folder):
+            self._guarded(f"replica {record.desired.replica_id}", partial(self._adopt_one, record, now))
+
+    def _adopt_one(self, record: records.ReplicaRecord, now: float) -> None:
+        self._replicas[record.desired.replica_id] = SupervisedReplica.restore(record, self._around, now)
+        logger.info("replica %s is adopted as %s, pid %s", record.desired.replica_id, record.state, record.pid)
+
+    def _step(self) -> None:
+        now = time.time()
+        self._empty_inbox(now)
+        self._closing.look()
+        self._apply_plan(now)
+        allowed = node_plan.may_start(one.occupant() for one in self._replicas.values())
+        for replica_id, replica in list(self._replicas.items()):
+            may_tick = replica.machine.state != "placed" or replica.machine.goal == "stop" or replica_id in allowed
+            self._guarded(f"replica {replica_id}", partial(self._advance, replica, now, may_tick))
+        self._closing.finish(all(one.machine.state == "stopped" for one in self._replicas.values()))
+        self._report(now)
+        if now >= self._housekeeping_due:
+            self._housekeeping_due = now + HOUSEKEEPING_EVERY_S
+            self._housekeep(now)
+
+    def _empty_inbox(self, now: float) -> None:
+        while True:
+            try:
+                item = self._inbox.get_nowait()
+            except queue.Empty:
+                return
+            if isinstance(item, NodeDesired):
+                self._take_over(item)
+            elif item[0] in self._replicas:
+                self._guarded(f"replica {item[0]}", partial(self._replicas[item[0]].handle, item[1], now))
+
+    def _take_over(self, document: NodeDesired) -> None:
+        before = self._desired
+        if not node_plan.is_newer(document, before):
+            return
+        self._desired = document
+        if before is None or (before.version, before.replicas) != (document.version, document.replicas):
+            self._report_due = 0.0
+            self._guarded(
+                "the copy of the desired document", partial(records.write_desired, self._node.folder, document)
+            )
+
+    def _apply_plan(self, now: float) -> None:
+        known = {replica_id: one.machine.state for replica_id, one in self._replicas.items()}
+        for step in node_plan.plan(self._desired, known, self._closing.drain_s):
+            match step:
+                case node_plan.Add(wish=wish):
+                    self._replicas[wish.replica_id] = SupervisedReplica.new(wish, self._around, now)
+                case node_plan.Steer(replica_id=replica_id, wish=new_wish, event=event):
+                    if new_wish is not None:
+                        self._replicas[replica_id].set_wish(new_wish)
+                    self._guarded(f"replica {replica_id}", partial(self._replicas[replica_id].handle, event, now))
+                case node_plan.Forget(replica_id=replica_id):
+                    records.remove_record(self._node.folder, replica_id)
+                    del self._replicas[replica_id]
+                    self._report_due = 0.0
+
+    def _advance(self, replica: SupervisedReplica, now: float, may_tick: bool) -> None:
+        replica.look(now)
+        if may_tick:
+            replica.handle(Tick(), now)
+        if replica.changed:
+            self._report_due = 0.0
+            replica.save()
+
+    def _report(self, now: float) -> None:
+        inventory = self._inventory.newest
+        if inventory is None or now < self._report_due:
+            return  # a report without accelerators would say that they are gone
+        self._report_due = now + REPORT_EVERY_S
+        version = self._desired.version if self._desired else 0
+        self._publisher.offer(reports.build(self._head, now, version, inventory, self._replicas.values()))
+        self._inventory.own_sessions = frozenset(
+            one.machine.pid for one in self._replicas.values() if one.machine.pid is not None
+        )
+
+    def _housekeep(self, now: float) -> None:
+        for replica in self._replicas.values():
+            engine_log.bound(replica.log_path)
+        engine_log.prune(self._node.folder / "replicas", now)

@@ -1,0 +1,346 @@
+"""One replica under supervision: its machine, its process, and the work that the machine's instructions ask for.
+
+Concurrency
+    Everything here runs in the supervisor's thread. What may take long (probes, the warm-up generation) runs in
+    daemon threads, one of a kind at a time, whose results come back as events through `Surroundings.deliver`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from controlplane.domain import lifecycle_events as events
+from controlplane.domain.desired import ReplicaDesired
+from controlplane.domain.errors import RefusedError
+from controlplane.domain.lifecycle import Reason
+from controlplane.domain.node_plan import Occupant
+from controlplane.domain.observed import EngineFacts
+from controlplane.domain.replica_machine import ReplicaMachine, first_seq
+from engine_adapters.base import EngineAdapter, LaunchPlace
+from engine_adapters.environment import process_environment
+from workers.node import engine_log, probes, processes, records
+from workers.node.ports import NoPortError, PortRange
+
+logger = logging.getLogger(__name__)
+
+TAIL_LINES = 30
+PROBE_EVERY_S = {"starting": 0.5, "ready": 5.0}
+COUNT_EVERY_S = 0.5
+DYING_S = 5.0  # an engine whose generation failed often ends by itself, and its exit tells more than the answer
+ROTATE_AT_START_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all replicas of a node share."""
+
+    folder: Path
+    address: str
+    engine_python: str
+    code_root: str
+    ports: PortRange
+    get_adapter: Callable[[str], EngineAdapter]
+    deliver: Callable[[str, events.Event], None]  # thread-safe
+
+
+class SupervisedReplica:
+    """A replica that this node keeps."""
+
+    def __init__(self, wish: ReplicaDesired, machine: ReplicaMachine, around: Surroundings) -> None:
+        self.wish = wish
+        self.machine = machine
+        self.identity: processes.Identity | None = None
+        self.port: int | None = None
+        self.url: str | None = None
+        self.command: tuple[str, ...] = ()
+        self.facts = EngineFacts()
+        self.in_flight: int | None = None
+        self.changed = True  # not yet written to disk
+        self._around = around
+        self._busy: set[str] = set()  # kinds of helper threads that run
+        self._due: dict[str, float] = {}  # kind -> when it may run again
+
+    # -- making ------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def new(cls, wish: ReplicaDesired, around: Surroundings, now: float) -> SupervisedReplica:
+        """Returns a replica that has just been placed here."""
+        machine = ReplicaMachine(
+            wish.replica_id,
+            wish.limits,
+            since=now,
+            goal=wish.goal,
+            seq=first_seq(now),
+            drain_timeout_s=wish.drain_timeout_s,
+        )
+        return cls(wish, machine, around)
+
+    @classmethod
+    def restore(cls, record: records.ReplicaRecord, around: Surroundings, now: float) -> SupervisedReplica:
+        """Returns a replica as its record describes it, with the process that serves it if that still lives."""
+        wish = record.desired
+        machine = ReplicaMachine(
+            wish.replica_id, wish.limits, record.state, record.since, record.goal, record.seq, record.attempt,
+            record.retry_at, record.pid, record.launch, record.exit_phase, record.exit_since, record.drain_timeout_s,
+            list(record.transitions),
+        )  # fmt: skip
+        self = cls(wish, machine, around)
+        self.port, self.url, self.command, self.facts = record.port, record.url, record.command, record.facts
+        if record.port is not None:
+            around.ports.hold(record.port)
+        if record.pid is not None and record.process_started_ticks is not None:
+            self.identity = processes.Identity(record.pid, record.process_started_ticks, record.process_place)
+        machine.resume()
+        if machine.launching:
+            self._find_unrecorded(now)
+        return self
+
+    def _find_unrecorded(self, now: float) -> None:
+        launch = self.machine.launch
+        self.identity = processes.find_leader(self.machine.replica_id)
+        if self.identity is not None:
+            self.handle(events.Launched(launch, self.identity.pid), now)
+        else:
+            text = "The node worker was restarted before the engine had been started."
+            self.handle(events.LaunchFailed(launch, Reason("worker_restarted", text)), now)
+
+    # -- events in ---------------------------------------------------------------------------------------------
+
+    def set_wish(self, wish: ReplicaDesired) -> None:
+        """Takes over the newest wish; its goal comes as an event of its own."""
+        if wish != self.wish:
+            self.wish, self.machine.limits, self.changed = wish, wish.limits, True
+
+    def look(self, now: float) -> None:
+        """Notices the end of the process."""
+        if self.identity is None or self.machine.pid is None:
+            return
+        exit_text = processes.reap(self.identity)
+        if exit_text is None and processes.is_alive(self.identity):
+            return
+        if self.machine.exit_phase != "kill":
+            reason = self._explain(exit_text or "how is not known, the node worker was restarted meanwhile")
+            self.handle(events.Exited(self.machine.launch, reason), now)
+
+    def handle(self, event: events.Event, now: float) -> None:
+        """Gives an event to the machine and carries out what it answers."""
+        machine = self.machine
+        state, seq, drain_timeout_s = machine.state, machine.seq, machine.drain_timeout_s
+        if isinstance(event, events.InFlight) and event.launch == machine.launch:
+            self.in_flight = event.requests
+        instructions = machine.handle(event, now)
+        self.changed |= machine.seq != seq or machine.drain_timeout_s != drain_timeout_s
+        for one in machine.transitions:
+            if one.seq > seq:
+                logger.info(
+                    "replica %s of %s: %s -> %s (%s: %s) cause=%s",
+                    machine.replica_id, self.wish.deployment, one.from_state, one.to_state, one.reason.code,
+                    one.reason.message, one.cause or self.wish.cause or "-",
+                )  # fmt: skip
+        if machine.state != state:
+            self._state_changed(now)
+        for instruction in instructions:
+            self._carry_out(instruction, now)
+
+    def _state_changed(self, now: float) -> None:
+        if self.machine.state == "ready":
+            launched_at = [one.at for one in self.machine.transitions if one.seq == self.machine.launch]
+            facts = self._adapter().read_facts(engine_log.lines(self.log_path))
+            self.facts = replace(facts, start_s=now - launched_at[0] if launched_at else None)
+        if self.machine.state != "draining":
+            self.in_flight = None
+        if self.machine.pid is None:
+            self._release()
+
+    def _release(self) -> None:
+        if self.port is not None:
+            self._around.ports.give_back(self.port)
+        self.identity = self.port = self.url = None
+        self.changed = True
+
+    # -- instructions out --------------------------------------------------------------------------------------
+
+    def _carry_out(self, instruction: events.Instruction, now: float) -> None:
+        match instruction:
+            case events.Launch(launch=launch, attempt=attempt):
+                self._launch(launch, attempt, now)
+            case events.ProbeHealth():
+                self._in_thread("health", PROBE_EVERY_S.get(self.machine.state, 1.0), self._probe_health)
+            case events.WarmUp(timeout_s=timeout_s):
+                self._in_thread("warm-up", 0.0, lambda launch: self._warm_up(launch, timeout_s))
+            case events.CountInFlight():
+                self._in_thread("count", COUNT_EVERY_S, self._count_in_flight)
+            case events.SignalGroup(signal=name):
+                if self.identity is not None:
+                    number = signal.SIGTERM if name == "TERM" else signal.SIGKILL
+                    processes.signal_all(self.identity, self.machine.replica_id, number)
+            case events.ConfirmGone():
+                if self.identity is None or processes.is_gone(self.identity, self.machine.replica_id):
+                    self.handle(events.GroupGone(self.machine.launch), now)
+                    self._release()
+
+    def _launch(self, launch: int, attempt: int, now: float) -> None:
+        try:
+            adapter = self._adapter()
+            if not adapter.managed:
+                raise RefusedError("not_managed", f"Headworks does not start processes of the engine {adapter.name}.")
+            self._start_process(adapter, attempt, now)
+        except RefusedError as error:
+            reason = Reason(error.code, error.message, error.hint)
+        except NoPortError as error:
+            reason = Reason("no_port", str(error))
+        except OSError as error:
+            text = f"The engine's process could not be started: {error.strerror or error}"
+            file = f" ({error.filename})" if error.filename else ""
+            hint = "Look whether the engine's environment is installed and the disk has room."
+            reason = Reason("launch_failed", f"{text}{file}.", hint)
+        else:
+            assert self.identity is not None
+            self.handle(events.Launched(launch, self.identity.pid), now)
+            self.save()
+            return
+        self.handle(events.LaunchFailed(launch, reason), now)
+
+    def _start_process(self, adapter: EngineAdapter, attempt: int, now: float) -> None:
+        around, replica_id = self._around, self.machine.replica_id
+        folder = records.replica_folder(around.folder, replica_id)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.port = around.ports.take(around.address)
+        place = LaunchPlace(
+            replica_id, around.address, self.port, self.wish.key, self.wish.accelerators, around.engine_python,
+            around.code_root, str(folder),
+        )  # fmt: skip
+        command = adapter.command(self.wish.spec, place)
+        self.command = command.argv
+        host = f"[{around.address}]" if ":" in around.address else around.address
+        self.url = f"http://{host}:{self.port}"
+        self.facts = EngineFacts()
+        engine_log.bound(self.log_path, ROTATE_AT_START_BYTES)
+        engine_log.write_headline(self.log_path, attempt, now)
+        self.save()  # before the process exists, so that one whose pid was never written down is looked for
+        env = process_environment(os.environ, command)
+        self.identity = processes.start(replica_id, command.argv, env, self.log_path, folder)
+
+    # -- helper threads ----------------------------------------------------------------------------------------
+
+    def _in_thread(self, kind: str, every_s: float, work: Callable[[int], None]) -> None:
+        now = time.monotonic()
+        key = f"{kind} {self.machine.launch}"  # an answer that an earlier process owes does not hold up this one
+        if key in self._busy or now < self._due.get(key, 0.0):
+            return
+        self._due = {key: now + every_s, **{k: v for k, v in self._due.items() if k != key and v > now}}
+        self._busy.add(key)
+        launch = self.machine.launch
+
+        def run() -> None:
+            try:
+                work(launch)
+            finally:
+                self._busy.discard(key)
+
+        threading.Thread(target=run, name=f"{kind} {self.machine.replica_id}", daemon=True).start()
+
+    def _deliver(self, event: events.Event) -> None:
+        self._around.deliver(self.machine.replica_id, event)
+
+    def _probe_health(self, launch: int) -> None:
+        healthy = self.url is not None and probes.is_healthy(self.url, self._adapter().health_path)
+        self._deliver(events.Healthy(launch) if healthy else events.Unhealthy(launch))
+
+    def _warm_up(self, launch: int, timeout_s: float) -> None:
+        url, identity = self.url, self.identity
+        if url is None or identity is None:
+            return
+        try:
+            done = probes.generate(url, self._adapter().warm_up(self.wish.spec), self.wish.key, timeout_s)
+        except probes.ProbeError as error:
+            if not _ends_soon(identity):  # else the end of the process is the event, with its reason from the log
+                hint = "The engine answers its health probe and can't generate; read its log."
+                reason = Reason("warm_up_failed", str(error), hint, self._tail())
+                self._deliver(events.WarmUpFailed(launch, reason))
+            return
+        self._deliver(events.WarmedUp(launch, done.output_tokens, done.took_s))
+
+    def _count_in_flight(self, launch: int) -> None:
+        if self.url is not None:
+            names = self._adapter().metric_names(self.facts.engine_version)
+            self._deliver(events.InFlight(launch, probes.count_in_flight(self.url, names)))
+
+    # -- what others read --------------------------------------------------------------------------------------
+
+    @property
+    def log_path(self) -> Path:
+        """Where the engine's output goes."""
+        return records.replica_folder(self._around.folder, self.machine.replica_id) / "engine.log"
+
+    def occupant(self) -> Occupant:
+        """Returns this replica as the order of starts sees it."""
+        machine = self.machine
+        has_process = machine.pid is not None or machine.launching
+        uuids = tuple(one.uuid for one in self.wish.accelerators)
+        return Occupant(machine.replica_id, machine.state, machine.since, has_process, machine.exit_phase, uuids)
+
+    def is_simulated(self) -> bool:
+        """Returns whether what this replica says is made up."""
+        return self._adapter().simulated
+
+    def save(self) -> None:
+        """Writes the record."""
+        records.write_record(self._around.folder, self.record())
+        self.changed = False
+
+    def record(self) -> records.ReplicaRecord:
+        """Returns what a later worker needs to go on with this replica."""
+        machine, identity = self.machine, self.identity
+        return records.ReplicaRecord(
+            desired=self.wish,
+            state=machine.state,
+            since=machine.since,
+            goal=machine.goal,
+            seq=machine.seq,
+            attempt=machine.attempt,
+            retry_at=machine.retry_at,
+            exit_phase=machine.exit_phase,
+            exit_since=machine.exit_since,
+            drain_timeout_s=machine.drain_timeout_s,
+            transitions=tuple(machine.transitions),
+            launch=machine.launch,
+            pid=machine.pid,
+            process_started_ticks=identity.started_ticks if identity else None,
+            process_place=identity.place if identity else "",
+            process_started_at=processes.started_at(identity) if identity else None,
+            process_group=machine.pid,
+            port=self.port,
+            url=self.url,
+            log_path=str(self.log_path),
+            command=self.command,
+            engine_version=self.facts.engine_version,
+            facts=self.facts,
+        )
+
+    def _adapter(self) -> EngineAdapter:
+        return self._around.get_adapter(self.wish.spec.engine)
+
+    def _tail(self) -> tuple[str, ...]:
+        return engine_log.lines(self.log_path)[-TAIL_LINES:]
+
+    def _explain(self, exit_text: str) -> Reason:
+        lines = engine_log.lines(self.log_path)
+        code, sentence, hint = self._adapter().explain_exit(lines, exit_text)
+        return Reason(code, sentence, hint, lines[-TAIL_LINES:])
+
+
+def _ends_soon(identity: processes.Identity) -> bool:
+    deadline = time.monotonic() + DYING_S
+    while processes.is_alive(identity):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
