@@ -43,6 +43,7 @@ ROLLUPS_S = 24 * 3600
 NEWEST_KEPT_S = 60
 RING_KEPT_S = RING_S + 300
 ROLLUPS_KEPT_S = ROLLUPS_S + 3600
+ROLLUPS_LATE_S = 3600
 RING_MAX_ENTRIES = 100_000  # safety only: time bounds the ring
 ROLLUPS_MAX_ENTRIES = 200_000
 
@@ -138,8 +139,10 @@ async def ring_entries(client: redis.asyncio.Redis, subject: str, since_s: float
 
 def rollups(client: redis.Redis, subject: str, since_s: float, until_s: float) -> list[Rollup]:
     """Returns the roll-ups of all producers whose slot starts in [since_s, until_s), the oldest first."""
-    # an entry is written after its slot, at times much later (a backlog), so only the lower bound narrows the stream
-    entries: Any = client.xrange(keys.rollup_10s(subject), min=_stream_time(since_s))
+    # an entry is written after its slot, at times much later (a backlog)
+    entries: Any = client.xrange(
+        keys.rollup_10s(subject), min=_stream_time(since_s), max=_stream_time(until_s + ROLLUPS_LATE_S)
+    )
     found = []
     for _, fields in entries:
         rollup = _decoded(_ROLLUP, fields.get(b"rollup", b""))

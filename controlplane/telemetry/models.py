@@ -11,6 +11,7 @@ class RollupMinute(models.Model):
     pk = models.CompositePrimaryKey("minute", "subject")
     minute = models.DateTimeField()
     subject = models.CharField(max_length=100)
+    covered_s = models.PositiveSmallIntegerField(default=60)  # seconds of the minute that have data
     counters = models.JSONField(default=dict)  # requests, errors, prompt_tokens, output_tokens
     gauges = models.JSONField(default=dict)  # field -> [mean, maximum]
     histograms = models.JSONField(default=dict)  # ttft, tpot, e2e -> {bucket: count}
