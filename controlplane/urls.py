@@ -1,5 +1,31 @@
+"""Every address of the console's server: REST under /api/, pages everywhere else."""
+
 from __future__ import annotations
 
-from django.urls import URLPattern, URLResolver
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, URLResolver, include, path
+from django.views import defaults
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from controlplane.api import errors
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("api/", include("controlplane.api.urls")),
+]
+try:
+    urlpatterns.append(path("", include("controlplane.console.urls")))
+except ImportError:  # the pages are not all there yet
+    pass
+
+
+def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answers an unknown address in the shape of its part of the tree."""
+    if request.path.startswith("/api/"):
+        return errors.not_found(request)
+    return defaults.page_not_found(request, exception)
+
+
+def handler500(request: HttpRequest) -> HttpResponse:
+    """Answers a failure in the shape of its part of the tree."""
+    if request.path.startswith("/api/"):
+        return errors.server_error(request)
+    return defaults.server_error(request)

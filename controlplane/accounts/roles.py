@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from controlplane.accounts.models import ApiToken, Role, User
+from controlplane.accounts.models import ROLE_RANK, ApiToken, Role, User
 from controlplane.domain.errors import RefusedError
 from controlplane.journal.services.record import Actor
 
@@ -20,6 +20,11 @@ class HasRole(Protocol):
         """Returns whether what `role` may do is allowed."""
 
 
+class _Request(Protocol):
+    @property
+    def user(self) -> object: ...
+
+
 def require(user: HasRole, role: str) -> None:
     """Refuses (`forbidden`) unless the user may do what `role` may do."""
     if not user.has_role(role):
@@ -31,3 +36,17 @@ def actor_of(user: User, token: ApiToken | None = None) -> Actor:
     if token is None:
         return Actor("user", user.username)
     return Actor("token", f"{user.username}/{token.name}"[:150])
+
+
+def effective_role(request: _Request) -> str:
+    """Returns the lesser one of the user's role and that of the token that was sent."""
+    token = getattr(request, "auth", None)
+    held = [request.user, token] if isinstance(token, ApiToken) else [request.user]
+    return min((one.role for one in held if isinstance(one, User | ApiToken)), key=lambda role: ROLE_RANK[role])
+
+
+def acting(request: _Request) -> Actor:
+    """Returns who acts in a request of REST or of the console that has been authenticated."""
+    assert isinstance(request.user, User), "ask only after a permission check"
+    token = getattr(request, "auth", None)
+    return actor_of(request.user, token if isinstance(token, ApiToken) else None)

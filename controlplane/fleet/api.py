@@ -1,0 +1,268 @@
+"""Nodes, accelerators and pools in REST."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from controlplane.accounts import roles
+from controlplane.api import permissions, schema
+from controlplane.api.serializers import Facts, PageQuery, StrictSerializer, Text, Truth, Words
+from controlplane.api.views import ApiView, without_page
+from controlplane.fleet import selectors
+from controlplane.fleet.models import Accelerator, Node, Pool
+from controlplane.fleet.services import nodes, pools
+
+
+class NodeSerializer(serializers.Serializer[Node]):
+    """A machine with a node worker."""
+
+    name = serializers.CharField()
+    pool = serializers.CharField(source="pool.name")
+    address = serializers.CharField()
+    simulated = serializers.BooleanField()
+    cordoned = serializers.BooleanField(help_text="Nothing new is placed here.")
+    cordon_reason = serializers.CharField()
+    draining = serializers.BooleanField(help_text="Its replicas are being moved away.")
+    lost = serializers.BooleanField(help_text="It does not report.")
+    last_report_at = serializers.DateTimeField(allow_null=True)
+    cpu_count = serializers.IntegerField(allow_null=True)
+    memory_total_bytes = serializers.IntegerField(allow_null=True)
+    memory_available_bytes = serializers.IntegerField(allow_null=True)
+    engines = Facts(help_text="Engine -> version.")
+    accelerators_total = serializers.IntegerField()
+    accelerators_taken = serializers.IntegerField()
+    desired_version = serializers.IntegerField(help_text="Of the newest wish for it.")
+    carried_out_version = serializers.IntegerField(help_text="Of the wish that it has carried out.")
+    created_at = serializers.DateTimeField()
+    version = serializers.IntegerField(help_text="The number in the ETag.")
+
+
+class NodeQuery(PageQuery):
+    """Filters of nodes."""
+
+    pool = serializers.CharField(required=False, max_length=63)
+    lost = serializers.BooleanField(required=False)
+    cordoned = serializers.BooleanField(required=False)
+    simulated = serializers.BooleanField(required=False)
+    search = serializers.CharField(required=False, max_length=100)
+
+
+class ReasonBody(StrictSerializer):
+    """Why it is done."""
+
+    reason = Text(default="", allow_blank=True, max_length=200)
+
+
+class PoolChoiceBody(StrictSerializer):
+    """Where to."""
+
+    pool = Text(max_length=63)
+
+
+class AcceleratorSerializer(serializers.Serializer[Accelerator]):
+    """A card, or a group of CPU cores."""
+
+    uuid = serializers.CharField()
+    node = serializers.CharField(source="node.name")
+    index = serializers.IntegerField()
+    kind = serializers.ChoiceField(Accelerator.Kind.choices)
+    name = serializers.CharField()
+    address = serializers.CharField(help_text="What an engine is told: a CUDA uuid, or a list of cores.")
+    memory_total_bytes = serializers.IntegerField(allow_null=True)
+    cordoned = serializers.BooleanField()
+    present = serializers.BooleanField(help_text="In the node's newest report.")
+    held_by = serializers.SerializerMethodField(help_text="The replica that has it.")
+    observed = Facts(help_text="Memory, utilization, temperature, power, MIG and processes that are not ours.")
+
+    def get_held_by(self, row: Accelerator) -> str | None:
+        """Returns the id of the replica that has it."""
+        reservation = getattr(row, "reservation", None)
+        return str(reservation.owner_id) if reservation is not None else None
+
+
+class AcceleratorQuery(PageQuery):
+    """Filters of accelerators."""
+
+    kind = serializers.ChoiceField(Accelerator.Kind.choices, required=False)
+    free = serializers.BooleanField(required=False, help_text="Nobody has it.")
+    include_gone = serializers.BooleanField(default=False, help_text="Also those that the node reports no more.")
+
+
+class PoolSerializer(serializers.Serializer[Pool]):
+    """A named group of nodes."""
+
+    name = serializers.CharField()
+    purpose = serializers.ChoiceField(Pool.Purpose.choices)
+    hot = serializers.BooleanField()
+    nodes_total = serializers.IntegerField()
+    nodes_lost = serializers.IntegerField()
+    version = serializers.IntegerField(help_text="The number in the ETag.")
+
+
+class PoolBody(StrictSerializer):
+    """What a pool shall be; what is left out gets its default."""
+
+    answer = PoolSerializer
+
+    purpose = Words(Pool.Purpose.choices, default=Pool.Purpose.MIXED.value)
+    hot = Truth(default=True)
+
+
+class NodesView(ApiView):
+    """All nodes."""
+
+    roles = permissions.READ
+
+    @schema.lists("list_nodes", NodeSerializer, NodeQuery)
+    def get(self, request: Request) -> Response:
+        """Lists nodes by name."""
+        query = self.query(NodeQuery)
+        return self.page(selectors.nodes(**without_page(query)), NodeSerializer, order=("name",), query=query)
+
+
+class NodeView(ApiView):
+    """One node."""
+
+    roles = permissions.READ
+
+    @schema.reads("get_node", NodeSerializer)
+    def get(self, request: Request, name: str) -> Response:
+        """Reads a node."""
+        return _node(self, name)
+
+
+class NodeActionView(ApiView):
+    """Something that is done to a node; answers the node."""
+
+    roles = permissions.ACT
+
+    def act(self, service: Any, shape: type[StrictSerializer], name: str) -> Response:
+        """Calls a service with the fields of the body."""
+        fields = self.body(shape)
+        service(actor=roles.acting(self.request), name=name, expected_version=self.expected_version(), **fields)
+        return _node(self, name)
+
+    def _version_now(self) -> int:
+        return selectors.node(self.kwargs["name"]).version
+
+
+class CordonView(NodeActionView):
+    """Cordoning."""
+
+    @schema.acts("cordon_node", NodeSerializer, ReasonBody)
+    def post(self, request: Request, name: str) -> Response:
+        """Keeps new replicas away from a node; what runs on it goes on."""
+        return self.act(nodes.cordon, ReasonBody, name)
+
+
+class UncordonView(NodeActionView):
+    """Uncordoning."""
+
+    @schema.acts("uncordon_node", NodeSerializer)
+    def post(self, request: Request, name: str) -> Response:
+        """Lets replicas be placed on a node again, and ends a drain."""
+        return self.act(nodes.uncordon, StrictSerializer, name)
+
+
+class DrainNodeView(NodeActionView):
+    """Draining."""
+
+    @schema.acts("drain_node", NodeSerializer, ReasonBody)
+    def post(self, request: Request, name: str) -> Response:
+        """Empties a node: nothing new, and its replicas are moved."""
+        return self.act(nodes.drain, ReasonBody, name)
+
+
+class MoveNodeView(NodeActionView):
+    """Moving."""
+
+    @schema.acts("move_node", NodeSerializer, PoolChoiceBody)
+    def post(self, request: Request, name: str) -> Response:
+        """Puts a node into another pool."""
+        return self.act(nodes.move, PoolChoiceBody, name)
+
+
+class AcceleratorsView(ApiView):
+    """The accelerators of one node."""
+
+    roles = permissions.READ
+
+    @schema.lists("list_accelerators", AcceleratorSerializer, AcceleratorQuery)
+    def get(self, request: Request, name: str) -> Response:
+        """Lists the accelerators of a node."""
+        query = self.query(AcceleratorQuery)
+        rows = selectors.accelerators(node=selectors.node(name).name, **without_page(query))
+        return self.page(rows, AcceleratorSerializer, order=("index", "id"), query=query)
+
+
+class CordonAcceleratorView(ApiView):
+    """Cordoning one accelerator."""
+
+    roles = permissions.ACT
+    cordoned = True
+
+    @schema.acts("cordon_accelerator", AcceleratorSerializer)
+    def post(self, request: Request, name: str, uuid: str) -> Response:
+        """Keeps new replicas away from one accelerator; what runs on it goes on."""
+        self.nothing()
+        row = nodes.cordon_accelerator(actor=roles.acting(request), node=name, uuid=uuid, cordoned=self.cordoned)
+        return Response(AcceleratorSerializer(row).data)
+
+
+class UncordonAcceleratorView(CordonAcceleratorView):
+    """Uncordoning one accelerator."""
+
+    cordoned = False
+
+    @schema.acts("uncordon_accelerator", AcceleratorSerializer)
+    def post(self, request: Request, name: str, uuid: str) -> Response:
+        """Lets replicas be placed on one accelerator again."""
+        return super().post(request, name, uuid)
+
+
+class PoolsView(ApiView):
+    """All pools."""
+
+    roles = permissions.READ
+
+    @schema.lists("list_pools", PoolSerializer, PageQuery)
+    def get(self, request: Request) -> Response:
+        """Lists pools by name."""
+        query = self.query(PageQuery)
+        return self.page(selectors.pools(), PoolSerializer, order=("name",), query=query)
+
+
+class PoolView(ApiView):
+    """One pool."""
+
+    roles = permissions.READ_WRITE
+
+    @schema.reads("get_pool", PoolSerializer)
+    def get(self, request: Request, name: str) -> Response:
+        """Reads a pool."""
+        return self._answer(selectors.pool(name))
+
+    @schema.puts("put_pool", PoolBody, PoolSerializer)
+    def put(self, request: Request, name: str) -> Response:
+        """Makes a pool be as given; the same again changes nothing."""
+        wish, version = self.body(PoolBody), self.expected_version()
+        done = pools.apply(actor=roles.acting(request), name=name, expected_version=version, **wish)
+        return self._answer(selectors.pool(name), 201 if done.created else 200, done.changed)
+
+    @schema.deletes("delete_pool")
+    def delete(self, request: Request, name: str) -> Response:
+        """Removes an empty pool."""
+        pools.delete(actor=roles.acting(request), name=name)
+        return Response(status=204)
+
+    def _answer(self, row: Pool, status: int = 200, changed: bool | None = None) -> Response:
+        return self.row(PoolSerializer(row).data, version=row.version, status=status, changed=changed)
+
+
+def _node(view: ApiView, name: str) -> Response:
+    row = selectors.node(name)
+    return view.row(NodeSerializer(row).data, version=row.version)

@@ -1,0 +1,44 @@
+"""Reading usage: the minute rows summed up by hour or day, and by who used what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+from django.db.models import QuerySet, Sum
+from django.db.models.functions import TruncDay, TruncHour
+
+from controlplane.traffic.models import UsageMinute
+
+Step = Literal["hour", "day"]
+GROUPS: tuple[str, ...] = ("tenant", "key_id", "deployment")
+COUNTERS: tuple[str, ...] = ("requests", "errors", "prompt_tokens", "completion_tokens")
+
+
+def usage(
+    *,
+    step: Step = "hour",
+    groups: Sequence[str] = GROUPS,
+    tenant: str | None = None,
+    key_id: str | None = None,
+    deployment: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> QuerySet[UsageMinute, dict[str, Any]]:
+    """Returns dicts with `start` (UTC), the `groups`, and the sums of `COUNTERS`; `until` is not included."""
+    rows = UsageMinute.objects.all()
+    if tenant:
+        rows = rows.filter(tenant=tenant)
+    if key_id:
+        rows = rows.filter(key_id=key_id)
+    if deployment:
+        rows = rows.filter(deployment=deployment)
+    if since:
+        rows = rows.filter(minute__gte=since)
+    if until:
+        rows = rows.filter(minute__lt=until)
+    start = TruncHour("minute") if step == "hour" else TruncDay("minute")
+    grouped = rows.annotate(start=start).order_by().values("start", *groups)
+    sums: dict[str, Any] = {f"{name}_sum": Sum(name) for name in COUNTERS}
+    return grouped.annotate(**sums)
