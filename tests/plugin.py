@@ -24,6 +24,7 @@ os.environ.setdefault("HEADWORKS_SHARED", str(Path(__file__).resolve().parents[2
 os.environ["DATABASE_URL"] = postgres.url(_FOLDER / "s", "postgres")
 os.environ["REDIS_URL"] = valkey.url(_FOLDER / "v.sock")
 os.environ["HEADWORKS_HOME"] = str(_FOLDER / "home")
+(_FOLDER / "home" / "static").mkdir(parents=True)  # where collected files would lie; the finders serve them here
 os.environ["HEADWORKS_NAMESPACE"] = "hwtest"
 
 
