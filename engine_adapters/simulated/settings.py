@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from controlplane.domain import simulated_engine
+from controlplane.domain import simulated_timing
 from controlplane.domain.desired import AssignedAccelerator, SettingValue
 from engine_adapters.base import SettingField, SettingProblem
 from engine_adapters.checks import check_fields, given
@@ -100,7 +100,7 @@ def number(settings: Mapping[str, SettingValue], name: str, otherwise: float = 0
 
 def profile(
     settings: Mapping[str, SettingValue], cards: int = 1, assigned: Sequence[AssignedAccelerator] = ()
-) -> simulated_engine.Profile:
+) -> simulated_timing.Profile:
     """Returns what the timing model needs; the assigned card's own figures count where no setting says otherwise."""
     parameters = number(settings, "parameters_billion") * 1e9
     weights = number(settings, "weights_gb", otherwise=2 * parameters / GB) * GB
@@ -108,18 +108,18 @@ def profile(
     memory = number(settings, "memory_gb", (own.memory_bytes / GB if own and own.memory_bytes else 80.0)) * GB
     own_bandwidth = own.bandwidth_bytes_per_s / GB if own and own.bandwidth_bytes_per_s else 3350.0
     bandwidth = number(settings, "bandwidth_gb_per_s", own_bandwidth) * GB
-    card = simulated_engine.Card(memory, bandwidth, number(settings, "tflops") * 1e12)
-    reached_bandwidth, reached_flops = simulated_engine.reached(card, cards)
+    card = simulated_timing.Card(memory, bandwidth, number(settings, "tflops") * 1e12)
+    reached_bandwidth, reached_flops = simulated_timing.reached(card, cards)
     block_size = int(number(settings, "block_size"))
     block_bytes = block_size * number(settings, "kv_bytes_per_token")
     share = number(settings, "gpu_memory_utilization")
-    return simulated_engine.Profile(
+    return simulated_timing.Profile(
         weights_bytes=weights,
         parameters=parameters,
         kv_bytes_per_token=number(settings, "kv_bytes_per_token"),
         bandwidth_bytes_per_s=reached_bandwidth,
         flops_per_s=reached_flops,
-        kv_blocks=simulated_engine.kv_blocks(card, cards, share, weights, block_bytes),
+        kv_blocks=simulated_timing.kv_blocks(card, cards, share, weights, block_bytes),
         block_size=block_size,
         max_model_len=int(number(settings, "max_model_len")),
         max_num_seqs=int(number(settings, "max_num_seqs")),

@@ -28,6 +28,9 @@ class Rule:
     hint: str
 
 
+_KV_TOO_SMALL = r"max seq len \((?P<asked>\d+)\).*?(?P<needed>[\d.]+) GiB.*?memory \((?P<free>[\d.]+) GiB\)"
+
+
 def _rule(code: str, pattern: str, sentence: str, hint: str) -> Rule:
     return Rule(code, re.compile(pattern), sentence, hint)
 
@@ -77,10 +80,15 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         "context_too_long_for_kv",
-        r"max seq len \((?P<asked>\d+)\).*?(?P<needed>[\d.]+) GiB.*?memory \((?P<free>[\d.]+) GiB\)"
-        r"(?:.*estimated maximum model length is (?P<most>\d+))?",
+        _KV_TOO_SMALL + r".*estimated maximum model length is (?P<most>\d+)",
         "One request of {asked} tokens needs {needed} GiB of KV cache, and {free} GiB are left beside the model.",
         "Set max_model_len to {most} or less, or give the replica more memory or accelerators.",
+    ),
+    _rule(
+        "context_too_long_for_kv",
+        _KV_TOO_SMALL,
+        "One request of {asked} tokens needs {needed} GiB of KV cache, and {free} GiB are left beside the model.",
+        "Lower max_model_len, or give the replica more memory or accelerators.",
     ),
     _rule(
         "context_too_long_for_kv",
@@ -110,16 +118,27 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         "cpu_out_of_memory",
-        r"Available memory on node \S+ \((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\).*?less than "
-        r"(?:requested memory for kv \((?P<wanted>[\d.]+)|desired CPU memory utilization)",
+        r"Available memory on node \S+ \((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\).*?less than requested memory for kv "
+        r"\((?P<wanted>[\d.]+)",
         "Only {free} of {total} GiB of the machine's memory are free; the KV cache wants {wanted} GiB.",
         "Lower kv_cache_memory_bytes, or free memory on the machine.",
     ),
     _rule(
+        "cpu_out_of_memory",
+        r"Available memory on node \S+ \((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\).*?less than desired CPU memory",
+        "Only {free} of {total} GiB of the machine's memory are free, less than the engine wants.",
+        "Set kv_cache_memory_bytes, or free memory on the machine.",
+    ),
+    _rule(
         "gpu_out_of_memory",
-        r"(?:CUDA|HIP) out of memory(?:\. Tried to allocate (?P<wanted>[\d.]+ [KMG]iB))?|OutOfMemoryError"
-        r"|CUDA error: out of memory",
-        "The card's memory ran out (the engine asked for {wanted} more).",
+        r"(?:CUDA|HIP) out of memory\. Tried to allocate (?P<wanted>[\d.]+ [KMG]iB)",
+        "The card's memory ran out when the engine asked for {wanted} more.",
+        "Lower max_num_seqs, max_num_batched_tokens or gpu_memory_utilization, or take more accelerators.",
+    ),
+    _rule(
+        "gpu_out_of_memory",
+        r"(?:CUDA|HIP) out of memory|OutOfMemoryError|CUDA error: out of memory",
+        "The card's memory ran out.",
         "Lower max_num_seqs, max_num_batched_tokens or gpu_memory_utilization, or take more accelerators.",
     ),
     _rule(
@@ -148,7 +167,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule(
         "model_not_found",
-        r"(?P<what>\S+) is not a local folder (?:and is not a valid model identifier|or a valid repository name)"
+        r"is not a local folder (?:and is not a valid model identifier|or a valid repository name)"
         r"|RepositoryNotFoundError|404 Client Error"
         r"|Invalid repository ID or local directory specified|LocalEntryNotFoundError|OfflineModeIsEnabled"
         r"|outgoing traffic has been disabled|does not appear to have a file named config\.json"
@@ -249,21 +268,8 @@ def _from_exception(lines: Sequence[str], exit_text: str) -> tuple[str, str, str
     return "ended", f"The engine ended by itself ({exit_text}).", "Read the end of its log."
 
 
-def _filled(sentence: str, match: re.Match[str]) -> str:
-    groups = {name: _short(text) for name, text in match.groupdict().items() if text}
-    try:
-        return sentence.format(**groups)
-    except KeyError:
-        # a number that this version did not print: leave out the part that needs it
-        return _without_gaps(sentence, groups)
-
-
-def _without_gaps(sentence: str, groups: dict[str, str]) -> str:
-    parts = re.split(r"(?<=[;,.]) | \((?=[^)]*\{)", sentence)
-    kept = [part for part in parts if all(name in groups for name in re.findall(r"\{(\w+)\}", part))]
-    text = " ".join(part.format(**groups) for part in kept).strip().rstrip(",;")
-    text = text[:1].upper() + text[1:]
-    return text if not text or text.endswith(".") else text + "."
+def _filled(text: str, match: re.Match[str]) -> str:
+    return text.format(**{name: _short(value or "") for name, value in match.groupdict().items()})
 
 
 def _short(text: str) -> str:

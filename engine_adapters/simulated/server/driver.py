@@ -12,7 +12,6 @@ from controlplane.domain.simulated_engine import (
     Abort,
     Event,
     Finished,
-    Profile,
     Rejected,
     SimulatedEngine,
     StepEnded,
@@ -20,6 +19,7 @@ from controlplane.domain.simulated_engine import (
     Submit,
     Token,
 )
+from controlplane.domain.simulated_timing import Profile
 from engine_adapters.simulated.server.exposition import Recorder
 
 

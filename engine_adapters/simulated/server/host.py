@@ -19,7 +19,7 @@ from typing import Any
 import uvicorn
 from uvicorn.server import ServerState
 
-from controlplane.domain.simulated_engine import Profile
+from controlplane.domain.simulated_timing import Profile
 from engine_adapters.simulated import settings as simulated_settings
 from engine_adapters.simulated.server.app import App
 from engine_adapters.simulated.server.driver import Driver

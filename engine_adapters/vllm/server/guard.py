@@ -15,6 +15,13 @@ from __future__ import annotations
 import hmac
 import json
 import os
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 KEY_VARIABLE = "HEADWORKS_REPLICA_KEY"
 
@@ -32,14 +39,14 @@ OPEN = {"/health": ("GET",), "/metrics": ("GET",)}
 class Guard:
     """ASGI middleware around the whole of an engine's application."""
 
-    def __init__(self, app, key=None):
+    def __init__(self, app: Application, key: str | None = None) -> None:
         key = os.environ.get(KEY_VARIABLE, "") if key is None else key
         if not key:
             raise RuntimeError(f"{KEY_VARIABLE} is not set: an engine without a key would be open to everybody.")
         self._app = app
         self._key = key.encode()
 
-    async def __call__(self, scope, receive, send):
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -52,15 +59,15 @@ class Guard:
             return
         await _answer(send, *refusal)
 
-    def _has_key(self, scope):
+    def _has_key(self, scope: MutableMapping[str, Any]) -> bool:
         for name, value in scope["headers"]:
             if name == b"authorization":
                 scheme, _, secret = value.partition(b" ")
-                return scheme.lower() == b"bearer" and hmac.compare_digest(secret.strip(), self._key)
+                return bool(scheme.lower() == b"bearer" and hmac.compare_digest(secret.strip(), self._key))
         return False
 
 
-def decide(method, path, has_key):
+def decide(method: str, path: str, has_key: bool) -> tuple[int, str, str] | None:
     """Returns None when the request may pass, else (status, code, sentence). Paths are compared as they are."""
     if method in OPEN.get(path, ()):
         return None
@@ -73,7 +80,7 @@ def decide(method, path, has_key):
     return None
 
 
-async def _answer(send, status, code, message):
+async def _answer(send: Send, status: int, code: str, message: str) -> None:
     kind = "authentication_error" if status == 401 else "invalid_request_error"
     body = json.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
@@ -83,6 +90,6 @@ async def _answer(send, status, code, message):
     await send({"type": "http.response.body", "body": body})
 
 
-async def _close_websocket(receive, send):
+async def _close_websocket(receive: Receive, send: Send) -> None:
     await receive()
     await send({"type": "websocket.close", "code": 1008, "reason": "Not served here."})
