@@ -1,0 +1,223 @@
+"""Decisions about deployments become rows, each one in a transaction with the reason why.
+
+Guarantees
+    Nothing is done to a deployment whose wish has changed since it was read; the next round sees the new wish. An
+    accelerator is given away by inserting its unique reservation, so never twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from controlplane import dispatch
+from controlplane.deployments.controller import view
+from controlplane.deployments.models import Deployment, Engine, Replica, ReplicaTransition
+from controlplane.domain import reconcile
+from controlplane.domain.desired import AssignedAccelerator
+from controlplane.domain.reconcile import Action, Create, Drop, Hold, Place, Remove, Stop, Wait
+from controlplane.fleet.models import Accelerator, Node
+from controlplane.fleet.services import reservations
+from controlplane.journal.services import record
+from controlplane.journal.services.record import Actor
+from controlplane.lib import wire
+from controlplane.lib.ids import new_id, new_secret
+from controlplane.telemetry.services import notify
+
+ACTOR = Actor("system", "controller")
+TOLD_AGAIN_AFTER_S = 600.0
+
+
+class Reconciler:
+    """One round after another over all deployments. Remembers only which standstill it has told of, and when."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, tuple[str, float]] = {}  # deployment -> (why, when)
+
+    def run(self, now: float) -> bool:
+        """Decides and acts for every deployment; returns whether anything was written. `now` is wall-clock time."""
+        fleet = view.load(now)
+        wrote = False
+        for deployment in fleet.deployments:
+            actions = reconcile.reconcile(view.wanted(deployment), fleet.members[deployment.pk], fleet.sites)
+            if not actions:
+                self._told.pop(deployment.name, None)
+                continue
+            wrote |= self._act(deployment, actions, fleet)
+        return wrote
+
+    @transaction.atomic
+    def _act(self, deployment: Deployment, actions: Sequence[Action], fleet: view.Fleet) -> bool:
+        # the row lock lets no service change the wish while it is carried out
+        if not Deployment.objects.select_for_update().filter(pk=deployment.pk, version=deployment.version).exists():
+            return True  # changed meanwhile: another round is due
+        wrote = False
+        for action in actions:
+            match action:
+                case Create():
+                    _create(deployment, action)
+                    wrote = True
+                case Place():
+                    wrote |= _place(deployment, action, fleet)
+                case Wait():
+                    wrote |= _wait(deployment, action)
+                case Stop():
+                    wrote |= _stop(deployment, action)
+                case Drop():
+                    wrote |= _drop(deployment, action)
+                case Hold():
+                    self._hold(deployment, action)
+                case Remove():
+                    _remove(deployment)
+                    wrote = True
+        if wrote:
+            notify.changed("deployment", deployment.name, "deployment.replicas")
+        return wrote
+
+    def _hold(self, deployment: Deployment, action: Hold) -> None:
+        why, at = self._told.get(deployment.name, ("", 0.0))
+        now = time.monotonic()
+        if why == action.why and now - at < TOLD_AGAIN_AFTER_S:
+            return
+        self._told[deployment.name] = (action.why, now)
+        _decide(action.rule, deployment, why=action.why)
+
+
+def _create(deployment: Deployment, action: Create) -> None:
+    assert deployment.revision is not None, f"{deployment.name} wants replicas and has no revision"
+    row = Replica.objects.create(
+        id=new_id(),
+        deployment=deployment,
+        revision=deployment.revision,
+        state_since=timezone.now(),
+        key=new_secret("hwr"),
+    )
+    _decide(action.rule, deployment, row.pk, before="", after="pending", why=action.why)
+    if deployment.engine == Engine.EXTERNAL:
+        dispatch.send_on_commit(dispatch.PROBE_EXTERNAL, expires_s=15)
+
+
+def _place(deployment: Deployment, action: Place, fleet: view.Fleet) -> bool:
+    place = action.placement
+    node = Node.objects.get(name=place.node)
+    with transaction.atomic():
+        rows = reservations.take(node=node.name, uuids=place.uuids, owner_kind="replica", owner_id=action.replica_id)
+        if rows is None:
+            return True  # somebody was quicker: another round is due
+        mine = Replica.objects.filter(pk=action.replica_id, state="pending", goal="run", node=None)
+        values = {
+            "state": "placed",
+            "state_since": timezone.now(),
+            "node": node,
+            "assigned": [wire.to_plain(_assigned(row)) for row in rows],
+            "reason_code": "placed",
+            "reason_message": f"Placed on {node.name}: {place.why}",
+            "reason_hint": "",
+        }
+        if not mine.update(**values):
+            transaction.set_rollback(True)
+            return True
+        step(action.replica_id, "pending", "placed", "placed", f"Placed on {node.name}: {place.why}")
+    fleet.sites[node.name] = reconcile.take(fleet.sites[node.name], place.uuids, action.replica_id)
+    numbers = {"accelerators": list(place.uuids)}
+    _decide("placement", deployment, action.replica_id, "pending", node.name, why=place.why, numbers=numbers)
+    return True
+
+
+def _assigned(row: Accelerator) -> AssignedAccelerator:
+    return AssignedAccelerator(
+        uuid=row.uuid, kind=row.kind, address=row.address, name=row.name, memory_bytes=row.memory_total_bytes or 0
+    )
+
+
+def _wait(deployment: Deployment, action: Wait) -> bool:
+    hint = "Free accelerators, add a node, or ask for fewer."
+    mine = Replica.objects.filter(pk=action.replica_id, state="pending").exclude(reason_message=action.why)
+    if not mine.update(reason_code="no_room", reason_message=action.why, reason_hint=hint):
+        return False
+    _decide("placement", deployment, action.replica_id, "pending", "pending", why=action.why)
+    notify.changed("replica", action.replica_id, "replica.waiting")
+    return True
+
+
+def _stop(deployment: Deployment, action: Stop) -> bool:
+    mine = Replica.objects.filter(pk=action.replica_id, goal="run", ended_at=None)
+    if not mine.update(goal="stop", drain_timeout_s=action.drain_timeout_s):
+        return False
+    numbers = {"drain_timeout_s": action.drain_timeout_s}
+    _decide(action.rule, deployment, action.replica_id, "run", "stop", why=action.why, numbers=numbers)
+    notify.changed("replica", action.replica_id, "replica.stopping")
+    return True
+
+
+def _drop(deployment: Deployment, action: Drop) -> bool:
+    row = Replica.objects.filter(pk=action.replica_id, node=None, ended_at=None).first()
+    if row is None:
+        return False
+    now = timezone.now()
+    code, why = "asked", "Ended before it reached a node."
+    if deployment.engine == Engine.EXTERNAL:
+        why = "The endpoint is not used any more."
+    Replica.objects.filter(pk=row.pk).update(
+        state="stopped", state_since=now, ended_at=now, goal="stop", reason_code=code, reason_message=why
+    )
+    step(row.pk, row.state, "stopped", code, why)
+    notify.changed("replica", row.pk, "replica.stopped")
+    return True
+
+
+def _remove(deployment: Deployment) -> None:
+    name, count = deployment.name, deployment.replicas.count()
+    Deployment.objects.filter(pk=deployment.pk).update(revision=None)
+    Replica.objects.filter(deployment=deployment).delete()
+    Deployment.objects.filter(pk=deployment.pk).delete()
+    record.event(
+        actor=ACTOR,
+        verb="deployment.removed",
+        object_kind="deployment",
+        object_id=name,
+        object_name=name,
+        message="Nothing of it ran any more, so it was removed.",
+        numbers={"replicas_in_all": count},
+    )
+    notify.changed("deployment", name, "deployment.removed")
+
+
+def step(replica_id: str, from_state: str, to_state: str, code: str, message: str) -> None:
+    """Writes a step of a replica that the control plane itself made; those have negative numbers."""
+    lowest = ReplicaTransition.objects.filter(replica_id=replica_id, seq__lt=0).order_by("seq").first()
+    ReplicaTransition.objects.create(
+        replica_id=replica_id,
+        seq=lowest.seq - 1 if lowest else -1,
+        at=timezone.now(),
+        from_state=from_state,
+        to_state=to_state,
+        code=code,
+        message=message,
+    )
+
+
+def _decide(
+    rule: str,
+    deployment: Deployment,
+    replica_id: str = "",
+    before: str = "",
+    after: str = "",
+    *,
+    why: str,
+    numbers: dict[str, Any] | None = None,
+) -> None:
+    record.decision(
+        rule=rule,
+        object_kind="replica" if replica_id else "deployment",
+        object_id=replica_id or deployment.name,
+        object_name=f"{deployment.name}/{replica_id}" if replica_id else deployment.name,
+        before=before,
+        after=after,
+        why=why,
+        numbers=numbers,
+    )

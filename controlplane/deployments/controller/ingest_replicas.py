@@ -1,0 +1,164 @@
+"""The part of a node's report that tells of its replicas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controlplane.deployments.controller.times import to_datetime, to_optional
+from controlplane.deployments.models import Replica, ReplicaTransition
+from controlplane.domain.lifecycle import Reason, Transition
+from controlplane.domain.observed import NodeReport, ReplicaObserved
+from controlplane.fleet.models import Node
+from controlplane.fleet.services import reservations
+from controlplane.journal.models import Decision
+from controlplane.journal.services import record
+from controlplane.journal.services.record import Actor
+from controlplane.lib import wire
+from controlplane.telemetry.services import notify
+
+
+def take_over(node: Node, report: NodeReport) -> bool:
+    """Writes what a node reports of its replicas; returns whether anything changed that decisions depend on."""
+    ids = [one.replica_id for one in report.replicas]
+    rows = Replica.objects.select_related("deployment").filter(pk__in=ids, node=node).in_bulk() if ids else {}
+    changed = False
+    for seen in report.replicas:
+        row = rows.get(seen.replica_id)
+        if row is None:
+            _unknown(node, seen)
+        elif row.ended_at is None:
+            changed |= _one(node, row, seen)
+    return changed
+
+
+def _unknown(node: Node, seen: ReplicaObserved) -> None:
+    """Told once; the node stops it by itself, because no desired document lists it."""
+    if seen.state == "stopped" or Decision.objects.filter(rule="unknown_replica", object_id=seen.replica_id).exists():
+        return
+    record.decision(
+        rule="unknown_replica",
+        object_kind="replica",
+        object_id=seen.replica_id,
+        object_name=f"{node.name}/{seen.replica_id}",
+        before=seen.state,
+        after="stopped",
+        why=f"Node {node.name} runs a replica that is in no record here, so it is to end it.",
+    )
+
+
+def _one(node: Node, row: Replica, seen: ReplicaObserved) -> bool:
+    new = [one for one in seen.transitions if one.seq > row.observed_seq]
+    values = _columns(seen, new)
+    if seen.seq < row.observed_seq:
+        _forgotten(node, row, values)
+    stale = {name: value for name, value in values.items() if getattr(row, name) != value}
+    if not stale:
+        return False
+    matters = bool({"state", "url", "ended_at", "goal"} & set(stale))
+    # compare-and-set: a controller that was ahead of us has already written this or more
+    if not Replica.objects.filter(pk=row.pk, observed_seq=row.observed_seq, ended_at=None).update(**stale):
+        return False
+    for one in new:
+        _step(node, row, one)
+    if values.get("ended_at") is not None:
+        reservations.release(owner_kind="replica", owner_id=row.pk)
+    if matters:
+        notify.changed("replica", row.pk, f"replica.{seen.state}")
+        notify.changed("deployment", row.deployment.name, "deployment.replicas")
+    return matters
+
+
+def _columns(seen: ReplicaObserved, new: list[Transition]) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "state": seen.state,
+        "state_since": to_datetime(seen.since),
+        "url": seen.url or "",
+        "log_path": seen.log_path or "",
+        "command": list(seen.command),
+        "pid": seen.pid,
+        "process_started_at": to_optional(seen.process_started_at),
+        "attempt": seen.attempt,
+        "retry_at": to_optional(seen.retry_at),
+        "in_flight": seen.in_flight,
+        "facts": wire.to_plain(seen.facts),
+        "observed_seq": seen.seq,
+    }
+    if new:
+        values |= _reason(new[-1].reason)
+    if seen.state == "stopped":
+        values["ended_at"] = values["state_since"]
+    return values
+
+
+def _reason(reason: Reason) -> dict[str, Any]:
+    return {
+        "reason_code": reason.code[:64],
+        "reason_message": reason.message,
+        "reason_hint": reason.hint,
+        "log_tail": list(reason.log_tail),
+    }
+
+
+def _forgotten(node: Node, row: Replica, values: dict[str, Any]) -> None:
+    """The node lost its memory of the replica and began its history anew: what it now runs is ended and replaced."""
+    values["observed_seq"] = row.observed_seq
+    if row.goal == "stop":
+        return
+    values["goal"] = "stop"
+    record.decision(
+        rule="replace",
+        object_kind="replica",
+        object_id=row.pk,
+        object_name=f"{row.deployment.name}/{row.pk}",
+        before="run",
+        after="stop",
+        why=f"Node {node.name} lost its record of the replica, so it is replaced by a new one.",
+    )
+
+
+def _step(node: Node, row: Replica, step: Transition) -> None:
+    ReplicaTransition.objects.get_or_create(
+        replica=row,
+        seq=step.seq,
+        defaults={
+            "at": to_datetime(step.at),
+            "from_state": step.from_state,
+            "to_state": step.to_state,
+            "code": step.reason.code[:64],
+            "message": step.reason.message,
+            "hint": step.reason.hint,
+            "log_tail": list(step.reason.log_tail),
+            "cause": step.cause[:64],
+        },
+    )
+    name = f"{row.deployment.name}/{row.pk}"
+    if step.to_state == "failed":
+        _event(node, row.pk, name, step, "error")
+    elif step.to_state in ("ready", "stopped"):
+        _event(node, row.pk, name, step, "info")
+    elif step.from_state == "failed" and step.to_state == "placed":
+        record.decision(
+            rule="restart",
+            object_kind="replica",
+            object_id=row.pk,
+            object_name=name,
+            before="failed",
+            after="placed",
+            why=step.reason.message,
+            numbers={"attempt": row.attempt},
+            cause=step.cause[:64],
+        )
+
+
+def _event(node: Node, replica_id: str, name: str, step: Transition, level: str) -> None:
+    record.event(
+        actor=Actor("system", f"node {node.name}"),
+        verb=f"replica.{step.to_state}",
+        object_kind="replica",
+        object_id=replica_id,
+        object_name=name,
+        message=step.reason.message,
+        numbers={"code": step.reason.code, "seq": step.seq},
+        level=level,
+        cause=step.cause[:64],
+    )

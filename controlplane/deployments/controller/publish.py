@@ -1,0 +1,104 @@
+"""Writing the documents to Valkey.
+
+Guarantees
+    A replica that is to stop leaves the routing snapshot before its node is told to stop it. Versions grow only when
+    the content changes. A document is written only while this controller leads. Everything is written again every
+    `SNAPSHOT_EVERY_S`, so a Valkey that lost its data is whole again by then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import redis
+from django.db.models import F
+
+from controlplane.deployments.controller import documents
+from controlplane.deployments.controller.documents import NodeWish
+from controlplane.deployments.controller.leadership import Leadership
+from controlplane.domain.routing import SNAPSHOT_EVERY_S
+from controlplane.fleet.models import Node
+from controlplane.lib import keys
+
+logger = logging.getLogger(__name__)
+
+# Writes unless a higher version is there; returns the version that is there afterwards.
+_WRITE_SNAPSHOT = """
+local there = redis.call('GET', KEYS[1])
+if there then
+    local version = tonumber(cjson.decode(there)['version'])
+    if version > tonumber(ARGV[2]) then return version end
+end
+redis.call('SET', KEYS[1], ARGV[1])
+redis.call('PUBLISH', KEYS[2], ARGV[2])
+return tonumber(ARGV[2])
+"""
+
+
+class Publisher:
+    """Publishes what changed, and everything from time to time. One owner, the controller's loop."""
+
+    def __init__(self, leadership: Leadership, client: redis.Redis) -> None:
+        self._leadership = leadership
+        self._client = client
+        self._hash = ""  # of the snapshot last published
+        self._version = 0
+        self._all_at = 0.0  # when everything was written last
+
+    def run(self, now: float) -> None:
+        """Publishes at time `now` (seconds since the epoch). Raises LostError when this controller does not lead, one
+        of valkey.ERRORS when Valkey is away."""
+        everything = not 0.0 <= now - self._all_at < SNAPSHOT_EVERY_S
+        # until this round has gone well, the next one writes everything
+        all_at, self._all_at = self._all_at, 0.0
+        # read before the snapshot, so that whatever they stop is missing there already
+        wishes = documents.build_wishes()
+        self._snapshot(now, everything)
+        self._wishes(wishes, now, everything)
+        self._all_at = now if everything else all_at
+
+    def _snapshot(self, now: float, everything: bool) -> None:
+        snapshot = documents.build_snapshot(now)
+        if snapshot.hash == self._hash and not everything:
+            return
+        self._leadership.check()
+        if snapshot.hash != self._hash:
+            self._version = self._leadership.next_version()
+        there = self._write(snapshot.encode(self._version, now), self._version)
+        if there > self._version:
+            # written from another database (one was restored, or made anew); ours is the truth and goes on above it
+            logger.warning("the snapshot in Valkey has version %s, above ours; going on from there", there)
+            self._leadership.skip_to(there)
+            self._version = self._leadership.next_version()
+            self._write(snapshot.encode(self._version, now), self._version)
+        self._hash = snapshot.hash
+
+    def _write(self, document: bytes, version: int) -> int:
+        names = (keys.snapshot(), keys.snapshot_changed())
+        return int(self._client.eval(_WRITE_SNAPSHOT, 2, *names, document, version))
+
+    def _wishes(self, wishes: Sequence[NodeWish], now: float, everything: bool) -> None:
+        changed = [wish for wish in wishes if wish.hash != wish.node.desired_hash]
+        due = wishes if everything else changed
+        if not due:
+            return
+        self._leadership.check()
+        for wish in changed:
+            _count_up(wish)
+        self._write_wishes(due, now)
+
+    def _write_wishes(self, wishes: Sequence[NodeWish], now: float) -> None:
+        pipeline = self._client.pipeline(transaction=False)
+        for wish in wishes:
+            version = wish.node.desired_version
+            pipeline.set(keys.desired(wish.node.name), wish.encode(version, now))
+            pipeline.publish(keys.desired_changed(wish.node.name), version)
+        pipeline.execute()
+
+
+def _count_up(wish: NodeWish) -> None:
+    """Gives a node's document its next version, before anybody can read it."""
+    node = wish.node
+    Node.objects.filter(pk=node.pk).update(desired_version=F("desired_version") + 1, desired_hash=wish.hash)
+    node.refresh_from_db(fields=["desired_version", "desired_hash"])

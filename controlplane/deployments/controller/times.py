@@ -1,0 +1,15 @@
+"""Seconds of the domain and the wire against timestamps of the database."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def to_datetime(seconds: float) -> datetime:
+    """Returns seconds since the epoch as a timestamp."""
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def to_optional(seconds: float | None) -> datetime | None:
+    """Returns seconds since the epoch as a timestamp, None for None."""
+    return None if seconds is None else to_datetime(seconds)

@@ -1,0 +1,104 @@
+"""The rows as the pure decisions want them. Read only; a handful of queries however large the fleet."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from django.db.models import QuerySet
+
+from controlplane.deployments.models import Deployment, DesiredState, Engine, Replica
+from controlplane.domain.placement import Site, Slot
+from controlplane.domain.reconcile import Member, Wanted
+from controlplane.fleet.models import Accelerator, Node, Reservation
+
+DRAIN_S = 60.0  # how long requests may still run when a replica is stopped
+LONG_DRAIN_S = 3600.0  # the same when a person asked to drain
+
+
+@dataclass(slots=True)
+class Fleet:
+    """Everything that one round of decisions needs; `sites` changes as the round hands out accelerators."""
+
+    deployments: list[Deployment]
+    members: dict[int, list[Member]]  # deployment id -> its living replicas
+    sites: dict[str, Site] = field(default_factory=dict)
+
+
+def load(now: float) -> Fleet:
+    """Reads the fleet. `now` in seconds since the epoch tells for how long silent nodes have been silent."""
+    members: dict[int, list[Member]] = defaultdict(list)
+    for row in Replica.objects.filter(ended_at=None).select_related("node"):
+        members[row.deployment_id].append(_member(row))
+    deployments = Deployment.objects.select_related("pool", "revision").order_by("created_at", "pk")
+    return Fleet(list(deployments), members, load_sites(now))
+
+
+def load_sites(now: float) -> dict[str, Site]:
+    """Reads the nodes with their accelerators and who holds them."""
+    holders = dict(Reservation.objects.values_list("accelerator_id", "owner_id"))
+    slots: dict[int, list[Slot]] = defaultdict(list)
+    for row in Accelerator.objects.filter(present=True):
+        slots[row.node_id].append(_slot(row, holders.get(row.pk)))
+    nodes: QuerySet[Node] = Node.objects.select_related("pool")
+    return {node.name: _site(node, tuple(slots[node.pk]), now) for node in nodes}
+
+
+def wanted(deployment: Deployment) -> Wanted:
+    """Returns what a deployment is wished to be."""
+    running = deployment.desired_state == DesiredState.RUNNING and deployment.deleted_at is None
+    revision = deployment.revision
+    drained = deployment.desired_state == DesiredState.DRAINED
+    return Wanted(
+        name=deployment.name,
+        engine=deployment.engine,
+        managed=deployment.engine != Engine.EXTERNAL,
+        pool=deployment.pool.name,
+        replicas=deployment.replicas_wanted if running and revision is not None else 0,
+        revision=revision.pk if revision is not None else 0,
+        accelerators=revision.accelerators_per_replica if revision is not None else 1,
+        drain_timeout_s=LONG_DRAIN_S if drained else DRAIN_S,
+        frozen=deployment.frozen,
+        leaving=deployment.deleted_at is not None,
+    )
+
+
+def _member(row: Replica) -> Member:
+    return Member(
+        id=row.pk,
+        revision=row.revision_id,
+        state=row.state,  # type: ignore[arg-type]  # the column holds nothing but states
+        goal=row.goal,  # type: ignore[arg-type]
+        created_at=row.created_at.timestamp(),
+        node=row.node.name if row.node is not None else None,
+        waiting_why=row.reason_message if row.state == "pending" else "",
+    )
+
+
+def _site(node: Node, slots: tuple[Slot, ...], now: float) -> Site:
+    silent_s = now - node.last_report_at.timestamp() if node.last_report_at else 0.0
+    return Site(
+        name=node.name,
+        pool=node.pool.name,
+        lost_for_s=max(0.0, silent_s) if node.lost else None,
+        cordoned=node.cordoned,
+        cordon_reason=node.cordon_reason,
+        draining=node.draining,
+        engines=node.engines,
+        slots=slots,
+    )
+
+
+def _slot(row: Accelerator, holder: str | None) -> Slot:
+    unusable = "cordoned" if row.cordoned else ""
+    if row.observed.get("mig_enabled"):
+        unusable = "split into MIG slices"
+    return Slot(
+        uuid=row.uuid,
+        kind=row.kind,
+        name=row.name,
+        index=row.index,
+        holder=holder,
+        unusable=unusable,
+        foreign=bool(row.observed.get("foreign_processes")),
+    )
