@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from controlplane.gateway.asks import read_ask
-from controlplane.gateway.client import Client, Headers, Receive, Scope, Send
+from controlplane.gateway.client import Client, Headers, Receive, Scope, Send, receive_within
 from controlplane.gateway.errors import GatewayError, too_large
 from controlplane.gateway.forward import Call, Forwarder
 from controlplane.gateway.metering import Meter
@@ -91,7 +91,7 @@ class Gateway:
             await self._lifespan(receive, send)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        incoming = Incoming(scope, receive, Client(send), asyncio.get_running_loop().time())
+        incoming = Incoming(scope, receive, Client(send), time.monotonic())
         client = incoming.client
         try:
             incoming.read_headers()
@@ -198,32 +198,34 @@ def _unknown_path(path: str) -> GatewayError:
 
 async def _read_body(receive: Receive, limit: int) -> bytes | None:
     """Returns the whole body, None when the client left before its end."""
-    try:
-        async with asyncio.timeout(BODY_TIMEOUT_S):
-            message = await receive()
-            if not message.get("more_body") and message["type"] == "http.request":
-                body: bytes = message.get("body", b"")
-                return body if len(body) <= limit else _refuse_body(limit)
-            parts, size = [], 0
-            while message["type"] == "http.request":
-                part = message.get("body", b"")
-                size += len(part)
-                if size > limit:
-                    _refuse_body(limit)
-                parts.append(part)
-                if not message.get("more_body"):
-                    return b"".join(parts)
-                message = await receive()
+    parts: list[bytes] = []
+    size = 0
+    deadline = 0.0
+    wait_s = BODY_TIMEOUT_S
+    while True:
+        try:
+            message = await receive_within(receive, wait_s)
+        except TimeoutError:
+            text = f"The request body did not arrive within {BODY_TIMEOUT_S:g} s."
+            raise GatewayError(408, "request_timeout", text, headers=[(b"connection", b"close")]) from None
+        if message["type"] != "http.request":
             return None
-    except TimeoutError:
-        text = f"The request body did not arrive within {BODY_TIMEOUT_S:g} s."
-        raise GatewayError(408, "request_timeout", text, headers=[(b"connection", b"close")]) from None
+        part: bytes = message.get("body", b"")
+        size += len(part)
+        if size > limit:
+            raise _too_long(limit)
+        if not message.get("more_body"):
+            return b"".join(parts) + part if parts else part
+        parts.append(part)
+        now = time.monotonic()
+        deadline = deadline or now + BODY_TIMEOUT_S
+        wait_s = deadline - now
 
 
-def _refuse_body(limit: int) -> bytes:
+def _too_long(limit: int) -> GatewayError:
     error = too_large(limit)
     error.headers.append((b"connection", b"close"))  # how much is still to come is not known
-    raise error
+    return error
 
 
 async def _flush(client: Client) -> None:

@@ -23,7 +23,7 @@ class _Kept:
 
     __slots__ = ("_coroutine", "_on_end")
 
-    def __init__(self, coroutine: Coroutine[Any, Any, Any], waiting: Any, on_end: Callable[[], None]) -> None:
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], waiting: Any, on_end: Callable[[Any], None]) -> None:
         self._coroutine = coroutine
         self._on_end = on_end
         self._wait(waiting)
@@ -35,10 +35,23 @@ class _Kept:
     def _wake(self, _: object) -> None:
         try:
             waiting = self._coroutine.send(None)
-        except StopIteration:
-            self._on_end()
+        except StopIteration as end:
+            self._on_end(end.value)
         else:
             self._wait(waiting)
+
+
+async def receive_within(receive: Receive, limit_s: float) -> Message:
+    """Returns the next message; raises TimeoutError. One that is there already costs no timer."""
+    coroutine = cast("Coroutine[Any, Any, Message]", receive())
+    try:
+        waiting = coroutine.send(None)
+    except StopIteration as end:
+        return cast(Message, end.value)
+    arrived: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+    _Kept(coroutine, waiting, lambda message: None if arrived.done() else arrived.set_result(message))
+    async with asyncio.timeout(limit_s):
+        return await arrived
 
 
 class Client:
@@ -102,7 +115,7 @@ class Client:
             return
         self._kept = _Kept(coroutine, waiting, self._sent)
 
-    def _sent(self) -> None:
+    def _sent(self, _: None) -> None:
         self._kept = None
         while self._later and self._kept is None:
             self._push(self._later.pop(0))
@@ -114,14 +127,15 @@ class Client:
         coroutine = cast("Coroutine[Any, Any, Message]", receive())
         try:
             waiting = coroutine.send(None)
-        except StopIteration:
-            self._left()
+        except StopIteration as end:
+            self._left(end.value)
             return
         _Kept(coroutine, waiting, self._left)
 
-    def _left(self) -> None:
+    def _left(self, _: Message) -> None:
+        on_gone, self._on_gone = self._on_gone, None
         if self.ended or self.gone:
             return
         self.gone = True
-        if self._on_gone is not None:
-            self._on_gone()
+        if on_gone is not None:
+            on_gone()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from dataclasses import dataclass, field
 
 from controlplane.domain.routing import CoolDowns, RoutedDeployment, RoutedKey, RoutedReplica, choose_replica
@@ -27,7 +28,7 @@ MOST_REPLICAS_TRIED = 2
 
 @dataclass(slots=True)
 class Call:
-    """One authorized request on its way. Times are of the event loop's clock."""
+    """One authorized request on its way. `arrived_at` is of the monotonic clock."""
 
     path: str
     ask: Ask
@@ -87,7 +88,7 @@ class Forwarder:
         tried = call.tried
         if len(tried) >= MOST_REPLICAS_TRIED or len(tried) >= len(replicas) > 0:
             raise bad_gateway("No replica took the connection. They may just have ended; try again.")
-        cooling = self._cool_downs.cooling(asyncio.get_running_loop().time()) if len(replicas) > 1 else ()
+        cooling = self._cool_downs.cooling(time.monotonic()) if len(replicas) > 1 else ()
         chosen = choose_replica(replicas, self.in_flight, (*cooling, *tried) if cooling else tried, self._turn)
         if chosen is None and cooling:
             chosen = choose_replica(replicas, self.in_flight, tried, self._turn)

@@ -21,6 +21,7 @@ from controlplane.gateway.relay import Relay
 from controlplane.lib import histograms
 
 WINDOW_S = 60
+LATENCIES = ("ttft", "tpot", "e2e")
 Counts = dict[int, int]
 
 
@@ -37,20 +38,36 @@ class Tally:
         self.ttft: Counts = {}
         self.tpot: Counts = {}
         self.e2e: Counts = {}
-        self.seconds = {"ttft": 0.0, "tpot": 0.0, "e2e": 0.0}  # sums of the observations
+        self.seconds = dict.fromkeys(LATENCIES, 0.0)  # sums of the observations
 
     def add(self, other: Tally) -> None:
         self.requests += other.requests
         self.errors += other.errors
         self.prompt_tokens += other.prompt_tokens
         self.output_tokens += other.output_tokens
-        for name in ("ttft", "tpot", "e2e"):
+        for name in LATENCIES:
             histograms.add(getattr(self, name), getattr(other, name))
             self.seconds[name] += other.seconds[name]
 
+    def take_away(self, other: Tally) -> None:
+        """Undoes `add`; a bucket that is back at 0 is gone."""
+        self.requests -= other.requests
+        self.errors -= other.errors
+        self.prompt_tokens -= other.prompt_tokens
+        self.output_tokens -= other.output_tokens
+        for name in LATENCIES:
+            counts: Counts = getattr(self, name)
+            for bucket, count in getattr(other, name).items():
+                left = counts[bucket] - count
+                if left:
+                    counts[bucket] = left
+                else:
+                    del counts[bucket]
+            self.seconds[name] -= other.seconds[name]
+
     def histograms(self) -> dict[str, Counts]:
-        """Returns the histograms that are not empty."""
-        return {name: counts for name in ("ttft", "tpot", "e2e") if (counts := getattr(self, name))}
+        """Returns copies of the histograms that are not empty."""
+        return {name: dict(counts) for name in LATENCIES if (counts := getattr(self, name))}
 
     @property
     def empty(self) -> bool:
@@ -58,33 +75,30 @@ class Tally:
 
 
 class Series:
-    """One replica of one deployment: the running second and the 60 before it."""
+    """One replica of one deployment: the running second, and `window`, the sum of the 60 before it."""
 
-    __slots__ = ("now", "seconds")
+    __slots__ = ("_seconds", "now", "window")
 
     def __init__(self) -> None:
         self.now = Tally()
-        self.seconds: deque[Tally | None] = deque(maxlen=WINDOW_S)  # None = nothing happened
+        self.window = Tally()
+        self._seconds: deque[Tally | None] = deque()  # None = nothing happened
 
     def turn(self) -> Tally | None:
         """Ends the running second and returns it, None when nothing happened in it."""
         second = None if self.now.empty else self.now
-        self.seconds.append(second)
+        self._seconds.append(second)
         if second is not None:
+            self.window.add(second)
             self.now = Tally()
+        if len(self._seconds) > WINDOW_S and (old := self._seconds.popleft()) is not None:
+            self.window.take_away(old)
         return second
-
-    def window(self) -> Tally:
-        total = Tally()
-        for second in self.seconds:
-            if second is not None:
-                total.add(second)
-        return total
 
     @property
     def quiet(self) -> bool:
         """Whether nothing has happened for a whole window."""
-        return self.now.empty and not any(self.seconds)
+        return self.now.empty and not any(self._seconds)
 
 
 class Live:

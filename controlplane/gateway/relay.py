@@ -11,6 +11,7 @@ Does not do
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Literal
 
 from controlplane.gateway.client import Client, Headers
@@ -39,7 +40,6 @@ class Relay:
         "_stream_wanted",
         "_strip_usage",
         "_tail",
-        "_timer",
         "ended_at",
         "events",
         "failure",
@@ -51,14 +51,12 @@ class Relay:
     )
 
     def __init__(self, client: Client, own_headers: Headers, *, stream: bool, strip_usage: bool) -> None:
-        loop = asyncio.get_running_loop()
         self._client = client
         self._own_headers = own_headers
         self._stream_wanted = stream
         self._strip_usage = strip_usage
         self._connection: Connection | None = None
-        self._done: asyncio.Future[None] = loop.create_future()
-        self._timer = loop.time
+        self._done: asyncio.Future[None] | None = None
         self._headers: Headers = []
         self._held: list[bytes] = []
         self._held_bytes = 0
@@ -76,7 +74,9 @@ class Relay:
         """Sends the request and returns when the exchange is over, in whichever way."""
         self._connection = connection
         connection.start(self, request)
-        await self._done
+        if self.outcome == "open":
+            self._done = connection.loop.create_future()
+            await self._done
 
     def usage(self) -> Usage | None:
         """Returns the engine's own count of tokens, None when it gave none."""
@@ -99,7 +99,7 @@ class Relay:
             return
         out = events.feed(data)
         if self.first_at is None and events.events:
-            self.first_at = self._timer()
+            self.first_at = time.monotonic()
         if not out:
             return
         client = self._client
@@ -196,6 +196,6 @@ class Relay:
     def _finish(self, outcome: Outcome) -> None:
         if self.outcome == "open":
             self.outcome = outcome
-            self.ended_at = self._timer()
-            if not self._done.done():
+            self.ended_at = time.monotonic()
+            if self._done is not None and not self._done.done():
                 self._done.set_result(None)

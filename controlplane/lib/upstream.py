@@ -65,6 +65,7 @@ class Connection(asyncio.Protocol):
         "_sink",
         "_status",
         "_until_close",
+        "loop",
         "quiet_s",
         "transport",
         "used",
@@ -72,7 +73,8 @@ class Connection(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
         self._pool = pool
         self._parser = httptools.HttpResponseParser(self)
         self._sink: Sink | None = None
@@ -244,7 +246,7 @@ class Pool:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(self),
+                    lambda: Connection(self, loop),
                     self.host,
                     self.port,
                     ssl=self._tls if self._tls is not None else (self.secure or None),

@@ -1,0 +1,174 @@
+"""What the gateway owes to Valkey: samples, roll-ups and usage, with a backlog for the time it is down.
+
+Guarantees
+    Samples: only the newest second is worth writing, an older one is dropped. Roll-ups: the oldest are dropped beyond
+    `ROLLUP_BACKLOG`. Usage is never dropped silently: a batch keeps its id until Valkey has taken it, so that a batch
+    sent twice can be counted once; what comes meanwhile is added up by minute, key and deployment; at the end of the
+    process the rest goes to disk for the next one. Beyond `USAGE_ROWS_MAX` rows are lost, which a counter tells.
+Concurrency
+    `run` is one task; `add` is called from the same loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from pathlib import Path
+
+import msgspec
+import redis.asyncio
+
+from controlplane.domain.rollups import Rollup
+from controlplane.gateway.metering import Meter, UsageKey, Used
+from controlplane.gateway.sampling import Turn
+from controlplane.lib import keys, sample_store, valkey
+from controlplane.lib.ids import new_id
+
+logger = logging.getLogger(__name__)
+
+USAGE_EVERY_S = 5.0
+USAGE_ROWS_MAX = 100_000
+USAGE_STREAM_MAX = 200_000
+ROLLUP_BACKLOG = 20_000
+LAST_FLUSH_S = 2.0
+
+
+class UsageRow(msgspec.Struct, frozen=True):
+    """One row of a batch in the stream `keys.usage()`. `minute` is its start in seconds since the epoch."""
+
+    minute: int
+    tenant: str
+    key_id: str
+    deployment: str
+    requests: int
+    errors: int
+    prompt_tokens: int
+    completion_tokens: int
+    batch_id: str
+
+
+class Outbox:
+    """Writes what the gateway counts."""
+
+    def __init__(self, meter: Meter, gateway_id: str, folder: Path) -> None:
+        self.rows_lost = 0
+        self.samples_dropped = 0
+        self.rollups_dropped = 0
+        self._meter = meter
+        self._gateway_id = gateway_id
+        self._path = folder / "usage-backlog.json"
+        self._turn: Turn | None = None
+        self._rollups: deque[Rollup] = deque()
+        self._pending: dict[UsageKey, Used] = {}
+        self._batches: deque[list[UsageRow]] = deque()  # the first may have been sent, so it may not change any more
+        self._news = asyncio.Event()
+        self._usage_at = 0.0
+
+    @property
+    def usage_backlog(self) -> int:
+        """Rows of usage that Valkey has not taken yet."""
+        return len(self._pending) + sum(len(batch) for batch in self._batches)
+
+    def add(self, turn: Turn) -> None:
+        """Takes over what a second brought."""
+        if self._turn is not None:
+            self.samples_dropped += len(self._turn.parts)
+        self._turn = turn
+        self._rollups.extend(turn.rollups)
+        while len(self._rollups) > ROLLUP_BACKLOG:
+            self._rollups.popleft()
+            self.rollups_dropped += 1
+        self._take_usage()
+        self._news.set()
+
+    async def run(self, client: redis.asyncio.Redis) -> None:
+        """Writes whenever there is news; ends only when cancelled."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            try:
+                await self._write(client, time.time())
+            except valkey.ERRORS as error:
+                logger.debug("nothing written: %s", error)  # the snapshot's follower tells when Valkey goes
+
+    async def close(self, client: redis.asyncio.Redis) -> None:
+        """Writes the rest; what Valkey does not take in time goes to disk."""
+        self._take_usage()
+        self._usage_at = 0.0
+        try:
+            async with asyncio.timeout(LAST_FLUSH_S):
+                await self._write_usage(client, time.time())
+                await client.zrem(keys.gateways(), self._gateway_id)
+        except valkey.ERRORS:  # TimeoutError is an OSError
+            self._keep()
+
+    def load(self) -> None:
+        """Takes over the usage that an earlier process could not deliver."""
+        try:
+            batches = msgspec.json.decode(self._path.read_bytes(), type=list[list[UsageRow]])
+        except FileNotFoundError:
+            return
+        except (OSError, msgspec.DecodeError) as error:
+            logger.error("undelivered usage in %s can't be read and stays there: %s", self._path, error)
+            return
+        self._batches.extend(batches)
+        self._path.unlink()
+
+    async def _write(self, client: redis.asyncio.Redis, now: float) -> None:
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            await sample_store.write(client, turn.parts, now)
+        while self._rollups:
+            some = [self._rollups[index] for index in range(min(500, len(self._rollups)))]
+            await sample_store.write_rollups(client, some)
+            for _ in some:
+                self._rollups.popleft()
+        await client.zadd(keys.gateways(), {self._gateway_id: now})
+        await self._write_usage(client, now)
+
+    async def _write_usage(self, client: redis.asyncio.Redis, now: float) -> None:
+        if self._pending and now - self._usage_at >= USAGE_EVERY_S and not self._batches:
+            self._usage_at = now
+            self._batches.append(self._batch())
+        while self._batches:
+            batch = self._batches[0]
+            fields = {"usage": msgspec.json.encode(batch)}
+            await client.xadd(keys.usage(), fields, maxlen=USAGE_STREAM_MAX, approximate=True)  # type: ignore[arg-type]
+            self._batches.popleft()
+
+    def _batch(self) -> list[UsageRow]:
+        pending, self._pending = self._pending, {}
+        batch_id = new_id(16)
+        return [
+            UsageRow(
+                *address, used.requests, used.errors, used.prompt_tokens, used.completion_tokens, batch_id=batch_id
+            )
+            for address, used in pending.items()
+        ]
+
+    def _take_usage(self) -> None:
+        for address, used in self._meter.take_usage().items():
+            kept = self._pending.get(address)
+            if kept is not None:
+                kept.requests += used.requests
+                kept.errors += used.errors
+                kept.prompt_tokens += used.prompt_tokens
+                kept.completion_tokens += used.completion_tokens
+            elif len(self._pending) < USAGE_ROWS_MAX:
+                self._pending[address] = used
+            else:
+                self.rows_lost += 1
+                logger.error("usage backlog full: %d requests of %s are lost", used.requests, address[1])
+
+    def _keep(self) -> None:
+        if self._pending:
+            self._batches.append(self._batch())
+        if not self._batches:
+            return
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._path.write_bytes(msgspec.json.encode(list(self._batches)))
+        except OSError as error:
+            logger.error("%d rows of usage are lost: %s", self.usage_backlog, error)

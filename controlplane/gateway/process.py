@@ -1,0 +1,126 @@
+"""The parts of one gateway process, put together once, and the tasks that run beside the requests."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import time
+
+import uvicorn
+
+from controlplane.domain.rollups import minute_of
+from controlplane.domain.routing import CoolDowns
+from controlplane.gateway.app import Gateway
+from controlplane.gateway.forward import Forwarder
+from controlplane.gateway.metering import Meter
+from controlplane.gateway.metrics import exposition
+from controlplane.gateway.outbox import Outbox
+from controlplane.gateway.routes import Routes
+from controlplane.gateway.sampling import Sampler
+from controlplane.gateway.server import Protocol, Server
+from controlplane.gateway.settings import GatewaySettings
+from controlplane.gateway.snapshot import Snapshots
+from controlplane.lib import valkey
+from controlplane.lib.ids import new_id
+from controlplane.lib.upstream import Pools
+
+logger = logging.getLogger(__name__)
+
+BACKLOG = 4096
+AFTER_THE_SECOND_S = 0.02  # a timer that fires early must not end the same second twice
+KEEP_ALIVE_S = 75
+
+
+class Process:
+    """The parts of one gateway process and what runs beside the requests."""
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        self.settings = settings
+        gateway_id = new_id(8)
+        self.meter = Meter()
+        self.pools = Pools()
+        self.cool_downs = CoolDowns()
+        self.snapshots = Snapshots(settings.folder, self.pools, self._routes_changed)
+        self.sampler = Sampler(self.meter, f"gateway:{gateway_id}")
+        self.outbox = Outbox(self.meter, gateway_id, settings.folder)
+        self.app = Gateway(
+            settings,
+            snapshots=self.snapshots,
+            forwarder=Forwarder(self.meter, self.cool_downs),
+            meter=self.meter,
+            metrics=lambda: exposition(self.meter, self.sampler, self.snapshots, self.outbox, time.time()),
+            on_startup=self._start,
+            on_shutdown=self._stop,
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def _routes_changed(self, routes: Routes) -> None:
+        self.cool_downs.keep_only(routes.pools)
+
+    def server(self) -> Server:
+        """Returns the HTTP server of this process; it takes nothing new after SIGTERM, finishes what runs for up to
+        `drain_s`, and then stops the rest."""
+        settings = self.settings
+        config = uvicorn.Config(
+            self.app,
+            host=settings.bind,
+            port=settings.port,
+            http=Protocol,
+            ws="none",
+            lifespan="on",
+            interface="asgi3",
+            log_level="warning",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            backlog=BACKLOG,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=settings.drain_s,
+            ssl_certfile=settings.tls_cert or None,
+            ssl_keyfile=settings.tls_key or None,
+        )
+        return Server(config)
+
+    async def _start(self) -> None:
+        self.snapshots.load_from_disk()
+        self.outbox.load()
+        self._turn()
+        self._client = valkey.connect_async()
+        self._tasks = [
+            asyncio.create_task(self.snapshots.follow(self._client), name="snapshot"),
+            asyncio.create_task(self.outbox.run(self._client), name="outbox"),
+            asyncio.create_task(self._every_second(), name="every second"),
+        ]
+        for task in self._tasks:
+            task.add_done_callback(_end_with)
+
+    async def _every_second(self) -> None:
+        while True:
+            await asyncio.sleep(1.0 + AFTER_THE_SECOND_S - time.time() % 1.0)
+            self.pools.sweep()
+            self._turn()
+
+    def _turn(self) -> None:
+        now = time.time()
+        self.meter.minute = minute_of(now)
+        routes = self.snapshots.routes
+        self.outbox.add(self.sampler.turn(now, None if routes is None else routes.snapshot))
+
+    async def _stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._turn()
+        await self.outbox.close(self._client)
+        self.pools.close()
+        await self._client.aclose()
+
+
+def _end_with(task: asyncio.Task[None]) -> None:
+    """A gateway without its clock or its snapshot must not look alive."""
+    if not task.cancelled() and task.exception() is not None:
+        logger.critical("the task %r failed", task.get_name(), exc_info=task.exception())
+        signal.raise_signal(signal.SIGTERM)

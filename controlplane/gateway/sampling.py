@@ -1,0 +1,140 @@
+"""From the running counts to what others see: live samples once a second, roll-ups every 10 s, totals of the process.
+
+Every deployment and replica of the snapshot has a sample, also without traffic: 0 requests is something the gateway
+knows. What has left the snapshot stays until its last request is a window old.
+Pure: `turn` gets the time and returns what to write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from controlplane.domain.rollups import GaugeWindow, Rollup, slot_of
+from controlplane.domain.routing import RoutingSnapshot
+from controlplane.domain.samples import SamplePart
+from controlplane.gateway.metering import Meter, Series, Tally
+
+NO_REPLICA = ""
+
+
+@dataclass(slots=True)
+class Slot:
+    """The running 10 seconds of one subject."""
+
+    tally: Tally = field(default_factory=Tally)
+    gauges: GaugeWindow = field(default_factory=GaugeWindow)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one second brought."""
+
+    parts: tuple[SamplePart, ...]
+    rollups: tuple[Rollup, ...] = ()
+
+
+class Sampler:
+    """Ends the seconds of a meter. One owner; changes in place."""
+
+    def __init__(self, meter: Meter, source: str) -> None:
+        self.lifetime: dict[str, Tally] = {}  # deployment -> since the start of the process
+        self._meter = meter
+        self._source = source
+        self._slots: dict[str, Slot] = {}  # subject -> running slot
+        self._slot_start = 0
+        self._turned_at = 0.0
+        self._seconds = 1.0  # how long the running second was
+
+    def turn(self, now: float, snapshot: RoutingSnapshot | None) -> Turn:
+        """Ends the running second at `now` (seconds since the epoch)."""
+        meter = self._meter
+        meter.look_at_live()
+        rollups = self._turn_slot(now)
+        self._seconds = max(0.001, now - self._turned_at) if self._turned_at else 1.0
+        self._turned_at = now
+        if snapshot is not None:
+            self._know(snapshot)
+        by_deployment: dict[str, list[tuple[str, Series, Tally]]] = {}
+        for (deployment, replica_id), series in meter.series.items():
+            second = series.turn() or Tally()
+            by_deployment.setdefault(deployment, []).append((replica_id, series, second))
+            self.lifetime.setdefault(deployment, Tally()).add(second)
+        parts = []
+        for deployment, rows in by_deployment.items():
+            whole, window, in_flight = Tally(), Tally(), 0
+            for replica_id, series, second in rows:
+                running = meter.in_flight.get(replica_id, 0)
+                whole.add(second)
+                window.add(series.window)
+                in_flight += running
+                if replica_id != NO_REPLICA:
+                    parts.append(self._part(f"replica:{replica_id}", second, series.window, running))
+            parts.append(self._part(f"deployment:{deployment}", whole, window, in_flight))
+        self._forget(snapshot)
+        return Turn(tuple(parts), rollups)
+
+    def _part(self, subject: str, second: Tally, window: Tally, running: int) -> SamplePart:
+        seconds = self._seconds
+        values: dict[str, float | None] = {
+            "requests_per_s": second.requests / seconds,
+            "errors_per_s": second.errors / seconds,
+            "tokens_per_s": second.output_tokens / seconds,
+            "prompt_tokens_per_s": second.prompt_tokens / seconds,
+            "gateway_in_flight": running,
+            "gateway_queue": 0,
+        }
+        slot = self._slots.get(subject)
+        if slot is None:
+            slot = self._slots[subject] = Slot()
+        slot.tally.add(second)
+        slot.gauges.add(values)
+        return SamplePart(subject, self._source, self._turned_at, values, window.histograms())
+
+    def _turn_slot(self, now: float) -> tuple[Rollup, ...]:
+        start = slot_of(now)
+        if start == self._slot_start:
+            return ()
+        ended, self._slots = self._slots, {}
+        ended_start, self._slot_start = self._slot_start, start
+        return tuple(
+            Rollup(
+                subject,
+                self._source,
+                ended_start,
+                {
+                    "requests": slot.tally.requests,
+                    "errors": slot.tally.errors,
+                    "prompt_tokens": slot.tally.prompt_tokens,
+                    "output_tokens": slot.tally.output_tokens,
+                },
+                slot.gauges.gauges(),
+                slot.tally.histograms(),
+            )
+            for subject, slot in ended.items()
+        )
+
+    def _know(self, snapshot: RoutingSnapshot) -> None:
+        for name, deployment in snapshot.deployments.items():
+            for replica_id in (NO_REPLICA, *(replica.id for replica in deployment.replicas)):
+                if (name, replica_id) not in self._meter.series:
+                    self._meter.series[name, replica_id] = Series()
+
+    def _forget(self, snapshot: RoutingSnapshot | None) -> None:
+        routed = set(_routed(snapshot))
+        in_use = {live.series for live in self._meter.live}
+        gone = [
+            address
+            for address, series in self._meter.series.items()
+            if address not in routed and series.quiet and series not in in_use
+        ]
+        for address in gone:
+            del self._meter.series[address]
+
+
+def _routed(snapshot: RoutingSnapshot | None) -> Iterable[tuple[str, str]]:
+    if snapshot is not None:
+        for name, deployment in snapshot.deployments.items():
+            yield (name, NO_REPLICA)
+            for replica in deployment.replicas:
+                yield (name, replica.id)
