@@ -289,7 +289,10 @@ class SupervisedReplica:
 
     def is_simulated(self) -> bool:
         """Returns whether what this replica says is made up."""
-        return self._adapter().simulated
+        try:
+            return self._adapter().simulated
+        except RefusedError:
+            return False  # an engine that this node does not know; its launch says so
 
     def save(self) -> None:
         """Writes the record."""
@@ -333,7 +336,10 @@ class SupervisedReplica:
 
     def _explain(self, exit_text: str) -> Reason:
         lines = engine_log.lines(self.log_path)
-        code, sentence, hint = self._adapter().explain_exit(lines, exit_text)
+        try:
+            code, sentence, hint = self._adapter().explain_exit(lines, exit_text)
+        except RefusedError as error:  # adopted by a worker that no longer knows this engine
+            code, sentence, hint = "engine_ended", f"The engine ended ({exit_text}).", error.message
         return Reason(code, sentence, hint, lines[-TAIL_LINES:])
 
 
