@@ -34,6 +34,7 @@ class Leadership:
 
     def __init__(self) -> None:
         self._session: psycopg.Connection[Any] | None = None
+        self._woken = False
         self.leads = False
 
     def try_lead(self) -> bool:
@@ -45,6 +46,7 @@ class Leadership:
             self._session = _connect()
         row = self._ask("SELECT pg_try_advisory_lock(%s)", advisory_locks.CONTROLLER_LEADER)
         if row:
+            self._session.add_notify_handler(self._notice)
             self._session.execute(f"LISTEN {dispatch.CONTROLLER_CHANNEL}")
             self.leads = True
         return self.leads
@@ -63,14 +65,14 @@ class Leadership:
         self._ask("SELECT setval('headworks_snapshot_version', %s)", version)
 
     def was_woken(self) -> bool:
-        """Returns whether somebody changed rows that matter since the last call."""
-        if self._session is None:
-            raise LostError("this controller does not lead")
-        try:
-            return bool(list(self._session.notifies(timeout=0)))
-        except psycopg.Error as error:
-            self.release()
-            raise LostError(str(error).strip()) from error
+        """Returns whether somebody changed rows that matter since the last call. Raises LostError like `check`, for
+        notices are heard only by asking the session something."""
+        self.check()
+        woken, self._woken = self._woken, False
+        return woken
+
+    def _notice(self, notice: psycopg.Notify) -> None:
+        self._woken = True
 
     def release(self) -> None:
         """Ends the session and with it the lock; another controller may lead at once."""

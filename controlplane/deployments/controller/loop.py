@@ -82,7 +82,6 @@ class Controller:
         self._dirty |= bool(ingest.mark_lost(now, self._listener.since))
         self._dirty |= self._leadership.was_woken()
         if self._dirty or not 0 <= now - self._decided_at < DECIDE_EVERY_S:
-            self._leadership.check()
             self._dirty = False  # what changes from here on asks for the next round
             self._dirty = self._reconciler.run(now)
             self._decided_at = now

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from django.db.models import QuerySet
 
 from controlplane.deployments.models import Deployment, DesiredState, Engine, Replica
+from controlplane.deployments.services.deployments import STOP_DRAIN_S
 from controlplane.domain.placement import Site, Slot
 from controlplane.domain.reconcile import Member, Wanted
 from controlplane.fleet.models import Accelerator, Node, Reservation
 
-DRAIN_S = 60.0  # how long requests may still run when a replica is stopped
+DRAIN_S = STOP_DRAIN_S
 LONG_DRAIN_S = 3600.0  # the same when a person asked to drain
 
 

@@ -19,6 +19,7 @@ from controlplane.journal.services import record, versioned
 from controlplane.journal.services.record import Actor
 from controlplane.telemetry.services import notify
 
+STOP_DRAIN_S = 60.0  # how long running requests get when a replica is stopped
 preview_command = preview.preview_command
 
 
@@ -148,6 +149,9 @@ def _set_desired(actor: Actor, name: str, desired: str, verb: str, expected_vers
         return deployment
     numbers = {"desired_state": [deployment.desired_state, desired]}
     deployment.desired_state = desired
+    if desired == DesiredState.STOPPED:  # what is being drained already has less time from now on
+        ending = deployment.replicas.filter(ended_at=None, goal="stop", drain_timeout_s__gt=STOP_DRAIN_S)
+        ending.update(drain_timeout_s=STOP_DRAIN_S)
     return _save(actor, deployment, verb, _sentence(numbers), numbers)
 
 

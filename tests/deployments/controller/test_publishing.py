@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from controlplane.accounts.models import ApiKey, Tenant
+from controlplane.deployments.controller import documents
+from controlplane.deployments.controller.leadership import Leadership, LostError
+from controlplane.deployments.controller.publish import Publisher
+from controlplane.deployments.models import Replica
+from controlplane.deployments.services import deployments
+from controlplane.domain.routing import SNAPSHOT_SCHEMA, RoutingSnapshot
+from controlplane.fleet.models import Node
+from controlplane.lib import keys, valkey, wire
+from tests.deployments.controller.running import desired, snapshot
+from tests.deployments.making import (
+    ADA,
+    make_deployment,
+    make_external_wish,
+    make_node,
+    make_replica,
+)
+
+pytestmark = [pytest.mark.services, pytest.mark.django_db(transaction=True)]
+
+NOW = 1_800_000_000.0
+
+
+class Publishing:
+    def __init__(self, url: str) -> None:
+        self.client = valkey.connect(url)
+        self.leadership = Leadership()
+        self.leadership.try_lead()
+        self.publisher = Publisher(self.leadership, self.client)
+
+
+@pytest.fixture
+def made(valkey_server: str) -> Iterator[Publishing]:
+    made = Publishing(valkey_server)
+    yield made
+    made.leadership.release()
+    made.client.close()
+
+
+def make_ready(**fields: object) -> Replica:
+    node = fields.pop("node", None) or Node.objects.filter(name="n1").first() or make_node()
+    return make_replica(make_deployment(), **{"node": node, "state": "ready", "url": "http://127.0.0.1:9", **fields})
+
+
+def test_only_what_is_ready_and_goes_on_is_routed() -> None:
+    ready = make_ready()
+    make_ready(goal="stop")
+    make_ready(state="warming")
+    routed = documents.build_snapshot(NOW).content.deployments["chat"]
+    assert [(one.id, one.url, one.key, one.model, one.node) for one in routed.replicas] == [
+        (ready.pk, "http://127.0.0.1:9", ready.key, "chat", "n1")
+    ]
+    assert not routed.simulated
+
+
+def test_a_deployment_without_replicas_is_known_all_the_same() -> None:
+    make_deployment()
+    content = documents.build_snapshot(NOW).content
+    assert content.models == {"chat": "chat"}
+    assert content.deployments["chat"].replicas == ()
+
+
+def test_a_deployment_that_is_being_removed_is_not_routed() -> None:
+    make_deployment()
+    deployments.delete(actor=ADA, name="chat")
+    assert documents.build_snapshot(NOW).content.models == {}
+
+
+def test_a_lost_node_is_routed_for_a_while() -> None:
+    node = make_node(lost=True, last_report_at=timezone.now())
+    make_ready(node=node)
+    heard_at = Node.objects.get().last_report_at
+    assert heard_at is not None
+    soon, late = heard_at.timestamp() + 100, heard_at.timestamp() + 700
+    assert documents.build_snapshot(soon).content.deployments["chat"].replicas
+    assert not documents.build_snapshot(late).content.deployments["chat"].replicas
+
+
+def test_an_endpoint_is_routed_with_its_own_address_key_and_model() -> None:
+    wish = make_external_wish(external_url="https://models.example/api/v1/", external_key="sk-1")
+    deployment = deployments.apply(actor=ADA, name="ext", wish=wish).deployment
+    make_replica(deployment, state="ready")
+    one = documents.build_snapshot(NOW).content.deployments["ext"].replicas[0]
+    assert (one.url, one.key, one.model) == ("https://models.example/api/v1", "sk-1", "llama")
+
+
+def test_keys_are_there_by_hash_while_they_may_be_used() -> None:
+    tenant = Tenant.objects.create(name="shop")
+    now = timezone.now()
+    good = ApiKey.objects.create(tenant=tenant, name="a", prefix="a", key_hash="1" * 64, deployments=["chat"])
+    ApiKey.objects.create(tenant=tenant, name="b", prefix="b", key_hash="2" * 64, revoked_at=now)
+    ApiKey.objects.create(tenant=tenant, name="c", prefix="c", key_hash="3" * 64, expires_at=now - timedelta(hours=1))
+    known = documents.build_snapshot(NOW).content.keys
+    assert list(known) == ["1" * 64]
+    assert (known["1" * 64].id, known["1" * 64].tenant, known["1" * 64].deployments) == (
+        str(good.pk),
+        "shop",
+        ("chat",),
+    )
+
+
+def test_the_version_grows_only_with_the_content(made: Publishing) -> None:
+    make_node()
+    made.publisher.run(NOW)
+    first = snapshot(made.client)
+    made.publisher.run(NOW + 5)
+    again = snapshot(made.client)
+    make_deployment()
+    made.publisher.run(NOW + 6)
+    changed = snapshot(made.client)
+    assert first and again and changed
+    assert first.schema == SNAPSHOT_SCHEMA
+    assert (first.version, again.published_at) == (again.version, NOW + 5)
+    assert changed.version > first.version
+
+
+def test_nothing_is_written_between_times_when_nothing_changed(made: Publishing) -> None:
+    make_node()
+    made.publisher.run(NOW)
+    made.publisher.run(NOW + 1)
+    document = desired(made.client)
+    assert document is not None
+    assert document.published_at == NOW
+
+
+def test_a_node_s_document_has_all_its_replicas_and_no_others(made: Publishing) -> None:
+    ready = make_ready(assigned=[{"uuid": "n1-0", "kind": "gpu", "address": "GPU-1"}], drain_timeout_s=7.0)
+    make_ready(ended_at=timezone.now(), state="stopped")
+    make_node("n2")
+    made.publisher.run(NOW)
+    document, other = desired(made.client), desired(made.client, "n2")
+    assert document is not None and other is not None
+    one = document.replicas[0]
+    assert [one.replica_id for one in document.replicas] == [ready.pk]
+    assert (one.goal, one.key, one.drain_timeout_s, one.deployment) == ("run", ready.key, 7.0, "chat")
+    assert (one.spec.engine, one.spec.model_path, one.spec.build) == ("vllm", "/models/smollm2", "cuda")
+    assert other.replicas == ()
+
+
+def test_a_node_s_version_grows_only_with_its_own_content(made: Publishing) -> None:
+    row = make_ready()
+    make_node("n2")
+    made.publisher.run(NOW)
+    Replica.objects.filter(pk=row.pk).update(goal="stop")
+    made.publisher.run(NOW + 1)
+    made.publisher.run(NOW + 6)
+    one, other = desired(made.client), desired(made.client, "n2")
+    assert one is not None and other is not None
+    assert (one.version, other.version) == (2, 1)
+    assert Node.objects.get(name="n1").desired_version == 2
+
+
+def test_the_snapshot_forgets_a_replica_before_its_node_hears_of_the_stop(made: Publishing) -> None:
+    row = make_ready()
+    made.publisher.run(NOW)
+    with made.client.pubsub() as notices:  # type: ignore[no-untyped-call]
+        notices.subscribe(keys.snapshot_changed(), keys.desired_changed("n1"))
+        Replica.objects.filter(pk=row.pk).update(goal="stop")
+        made.publisher.run(NOW + 1)
+        heard: list[str] = []
+        while len(heard) < 2:
+            notice = notices.get_message(timeout=5)
+            assert notice is not None
+            if notice["type"] == "message":
+                heard.append(notice["channel"].decode())
+    assert heard == [keys.snapshot_changed(), keys.desired_changed("n1")]
+
+
+def test_a_valkey_that_lost_its_data_gets_everything_again(made: Publishing) -> None:
+    make_ready()
+    made.publisher.run(NOW)
+    before = snapshot(made.client)
+    made.client.flushall()
+    made.publisher.run(NOW + 5)
+    after = snapshot(made.client)
+    assert before and after
+    assert after.deployments == before.deployments
+    assert desired(made.client) is not None
+
+
+def test_who_does_not_lead_publishes_nothing(made: Publishing) -> None:
+    make_node()
+    made.leadership.release()
+    with pytest.raises(LostError):
+        made.publisher.run(NOW)
+    assert snapshot(made.client) is None
+    assert desired(made.client) is None
+
+
+def test_a_late_writer_does_not_overwrite_a_newer_snapshot(made: Publishing) -> None:
+    made.publisher.run(NOW)
+    late = documents.build_snapshot(NOW)
+    made.client.set(keys.snapshot(), late.encode(10**6, NOW))
+    assert made.publisher._write(late.encode(5, NOW), 5) == 10**6
+    kept = snapshot(made.client)
+    assert kept is not None
+    assert kept.version == 10**6
+
+
+def test_a_database_made_anew_publishes_above_what_valkey_still_has(made: Publishing) -> None:
+    left = RoutingSnapshot(SNAPSHOT_SCHEMA, 10**9, NOW)
+    made.client.set(keys.snapshot(), wire.encode(left))
+    made.publisher.run(NOW)
+    now = snapshot(made.client)
+    assert now is not None
+    assert now.version > 10**9
+
+
+def test_a_publication_that_failed_is_made_up_for_at_once(made: Publishing) -> None:
+    make_node()
+    made.publisher.run(NOW)
+    make_deployment()
+    good, made.publisher._client = made.publisher._client, valkey.connect("unix:///nowhere/v.sock")
+    with pytest.raises(valkey.ERRORS):
+        made.publisher.run(NOW + 1)
+    made.publisher._client = good
+    made.client.flushall()
+    made.publisher.run(NOW + 2)
+    now = snapshot(made.client)
+    assert now is not None
+    assert "chat" in now.models
+    assert desired(made.client) is not None
