@@ -60,8 +60,9 @@ async def test_history_comes_before_the_samples(url: str) -> None:
         seen = {sample["t"]: sample["running"] for sample in history["samples"]}
         assert seen[int(now - 20)] == 20
         assert seen[int(now - 8)] is None
-        await live.write(url, CHAT, running=7)
-        assert (await socket.frame("sample", subject=CHAT))["t"] > max(seen)
+        await live.write(url, CHAT, max(seen) + 1, running=7)
+        sample = await socket.frame("sample", subject=CHAT)
+        assert (sample["t"], sample["values"]["running"]) == (max(seen) + 1, 7)
 
 
 async def test_nobody_is_let_in_without_a_session_or_token(url: str) -> None:

@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 CARDS_STALE_AFTER_S = 5.0
 GROUPS_EVERY_S = 5.0
+SIMULATED_MEMORY_SHARE = 0.9
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 ReadAccelerators = Callable[[], Sequence[AcceleratorObserved]]
@@ -57,7 +58,7 @@ class Cards:
     async def _ask(self) -> None:
         try:
             found = await asyncio.to_thread(self._read)
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             logger.warning("The accelerators can't be read: %s", error)
             return
         self._answer = (time.monotonic(), found)
@@ -142,6 +143,27 @@ def with_cpu_use(accelerators: Iterable[AcceleratorObserved], use: CpuUse) -> li
         replace(card, utilization=use.of(parse_cores(card.address))) if card.kind == "cpu" else card
         for card in accelerators
     ]
+
+
+def with_simulated_load(
+    accelerators: Iterable[AcceleratorObserved], running: Mapping[str, float]
+) -> list[AcceleratorObserved]:
+    """Returns the accelerators with simulated cards as busy and full as a real one would be.
+
+    `running` maps the uuid of each card that an engine holds to the requests that run on it: an engine takes its
+    memory at its start, and a card is busy whenever anything runs.
+    """
+    found: list[AcceleratorObserved] = []
+    for card in accelerators:
+        if card.kind == "simulated":
+            used = int((card.memory_total_bytes or 0) * SIMULATED_MEMORY_SHARE) if card.uuid in running else 0
+            card = replace(  # noqa: PLW2901
+                card,
+                utilization=1.0 if running.get(card.uuid, 0) > 0 else 0.0,
+                memory_used_bytes=used if card.memory_total_bytes is not None else None,
+            )
+        found.append(card)
+    return found
 
 
 def of_replica(

@@ -21,7 +21,7 @@ from controlplane.domain.lifecycle import State
 from controlplane.lib import wire
 from engine_adapters import registry
 from engine_adapters.base import MetricNames
-from workers.node.collector_cards import Cards, CpuUse, GroupMemory, of_replica, with_cpu_use
+from workers.node.collector_cards import Cards, CpuUse, GroupMemory, of_replica, with_cpu_use, with_simulated_load
 from workers.node.collector_engine import EngineWatch, Observation
 from workers.node.collector_http import MetricsClient, ScrapeError
 from workers.node.collector_logs import LogFollower, LogLine
@@ -97,25 +97,24 @@ class NodeCollector:
 
     def finish(self, at: float) -> NodeSeen:
         """Returns what is known at the end of the second."""
-        accelerators = with_cpu_use(self._cards.newest(), self._use)
+        scraped = [record for record in self._current if record.state in SCRAPED_STATES]
+        said = {r.desired.replica_id: _engine_values(self._engines.get(r.desired.replica_id)) for r in scraped}
+        running = {
+            card.uuid: said[record.desired.replica_id][0].get("running") or 0.0
+            for record in scraped
+            for card in record.desired.accelerators
+        }
+        accelerators = with_simulated_load(with_cpu_use(self._cards.newest(), self._use), running)
         observed = {card.uuid: card for card in accelerators}
-        groups = {record.process_group for record in self._current if record.process_group is not None}
+        groups = {record.process_group for record in scraped if record.process_group is not None}
         memory = self._memory.sample(groups, time.monotonic())
         seen = NodeSeen(self.node, at, accelerators=accelerators)
-        for record in self._current:
-            if record.state not in SCRAPED_STATES:
-                continue
-            engine = self._engines.get(record.desired.replica_id)
-            values, problems = _engine_values(engine)
-            own = of_replica(record.desired.accelerators, observed, self._use, memory.get(record.process_group or -1))
-            seen.replicas.append(
-                ReplicaSeen(
-                    record.desired.replica_id,
-                    record.desired.deployment,
-                    {**values, **accelerator_values(own)},
-                    problems,
-                )
-            )
+        for record in scraped:
+            wish = record.desired
+            values, problems = said[wish.replica_id]
+            own = of_replica(wish.accelerators, observed, self._use, memory.get(record.process_group or -1))
+            together = {**values, **accelerator_values(own)}
+            seen.replicas.append(ReplicaSeen(wish.replica_id, wish.deployment, together, problems))
         return seen
 
     def new_log_lines(self) -> dict[str, Sequence[LogLine]]:
