@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from controlplane.domain.observed import EngineFacts
 from engine_adapters.vllm import logs as vllm_logs
 
+OPENING = "Simulated engine for "
+
 
 def read_facts(log_lines: Sequence[str]) -> EngineFacts:
     """Returns what the start-up log tells."""
-    return vllm_logs.read_facts(log_lines)
+    facts = vllm_logs.read_facts(log_lines)
+    started = any(line.startswith(OPENING) for line in log_lines)
+    return replace(facts, engine_version="simulated") if started else facts
 
 
 def explain_exit(log_lines: Sequence[str], exit_text: str) -> tuple[str, str, str]:

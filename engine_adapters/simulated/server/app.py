@@ -7,15 +7,13 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import MutableMapping
 from typing import Any
 
 from engine_adapters.simulated.server import text
 from engine_adapters.simulated.server.driver import Driver, TokenStream
 from engine_adapters.simulated.server.exposition import render
-
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
+from engine_adapters.vllm.server.guard import Receive, Send
 
 MAX_BODY_BYTES = 64 * 1024**2
 DEFAULT_OUTPUT_TOKENS = 128  # when a request has no limit, the answer ends by itself here
@@ -40,7 +38,7 @@ class App:
         self._model = model
         self._dies = dies_on_first_generation
 
-    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         try:
             await self._route(scope["path"], receive, send)
         except RequestError as error:

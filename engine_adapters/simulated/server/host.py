@@ -13,14 +13,17 @@ import signal
 import stat
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from controlplane.domain.simulated_timing import Profile
 from engine_adapters.simulated import settings as simulated_settings
+from engine_adapters.simulated.logs import OPENING
 from engine_adapters.simulated.server.app import App
 from engine_adapters.simulated.server.driver import Driver
 from engine_adapters.vllm.server.guard import KEY_VARIABLE, Guard
@@ -101,18 +104,13 @@ class Replica:
         self._driver = Driver(profile, interval)
         app = App(self._driver, self.config.served_model_name, settings.get("dies_on_first_generation") is True)
         # uvicorn's protocol without its server: no timer that wakes each replica ten times a second
-        http = uvicorn.Config(
-            Guard(app, self.config.key), http="httptools", lifespan="off", log_config=None, access_log=False,
-            timeout_keep_alive=75,
-        )  # fmt: skip
+        http = uvicorn.Config(Guard(app, self.config.key), lifespan="off", log_config=None, access_log=False)
         http.load()
         state = ServerState()
         state.default_headers = http.encoded_headers
+        protocol = partial(HttpToolsProtocol, config=http, server_state=state, app_state={})
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: http.http_protocol_class(config=http, server_state=state, app_state={}),
-            self.config.host, self.config.port, backlog=1024,
-        )  # fmt: skip
+        self._server = await loop.create_server(protocol, self.config.host, self.config.port, backlog=1024)
         print(f"Simulated engine listens on http://{self.config.host}:{self.config.port}", flush=True)
 
     def stop(self) -> None:
@@ -125,7 +123,7 @@ class Replica:
         tokens = profile.kv_blocks * profile.block_size
         concurrency = profile.kv_blocks / -(-profile.max_model_len // profile.block_size)
         for line in (
-            f"Simulated engine for {self.config.served_model_name}: nothing is computed, times come from a model.",
+            f"{OPENING}{self.config.served_model_name}: nothing is computed, times come from a model.",
             f"Model loading took {profile.weights_bytes / self.config.cards / GIB:.4f} GiB memory",
             f"Available KV cache memory: {tokens * profile.kv_bytes_per_token / self.config.cards / GIB:.2f} GiB",
             f"# GPU blocks: {profile.kv_blocks}, block_size={profile.block_size}",
