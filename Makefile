@@ -51,5 +51,5 @@ chromium:
 test: prepare lint chromium  ## everything, on real services, a real engine and a real browser
 	$(RUN) -m pytest
 
-bench: dev-env prepare  ## measure the gateway, the scrape and the routing on this machine
-	$(RUN) -m benchmarks
+bench: dev-env prepare  ## measure the gateway on this machine
+	$(RUN) -m benchmarks.run

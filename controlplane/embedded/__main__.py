@@ -19,11 +19,13 @@ USAGE = "python -m controlplane.embedded up [--detach] | down | doctor | prepare
 
 def up(layout: Layout, arguments: list[str]) -> int:
     from controlplane.embedded import prepare, state
+    from controlplane.embedded import up as upper
     from controlplane.embedded.settings import read_settings
 
     read_settings(layout)  # a variable that can't be used is said at once, not after minutes
-    if state.read(layout.state) is None:
-        check_ports_early(layout)
+    if state.read(layout.state) is not None:
+        return upper.say_already_running(layout, wait="--detach" in arguments)
+    check_ports_early(layout)
     made = prepare.prepare(layout)
     handed_on = {
         "HEADWORKS_PREPARED_ENGINE": str(made.engine_python),
@@ -69,7 +71,13 @@ def prepare_only(layout: Layout, _arguments: list[str]) -> int:
     return 0
 
 
-VERBS = {"up": up, "serve": serve, "down": down, "prepare": prepare_only}
+def doctor(layout: Layout, _arguments: list[str]) -> int:
+    from controlplane.embedded.doctor import doctor as examine
+
+    return examine(layout)
+
+
+VERBS = {"up": up, "serve": serve, "down": down, "doctor": doctor, "prepare": prepare_only}
 
 
 def main(arguments: list[str]) -> int:

@@ -83,10 +83,14 @@ def _signal_group(engine: Engine, number: signal.Signals) -> None:
 
 
 def ask_to_stop_all(home: Path, drain_s: int) -> list[Path]:
-    """Asks the node worker to drain and end every engine; returns the folders in which it will say that it has."""
+    """Asks the node worker to drain and end every engine; returns the folders in which it will say that it has.
+
+    A node worker that starts anew forgets the request, so this may be called again and again until it is done.
+    """
     folders = sorted(path for path in (home / "node").glob("*") if path.is_dir())
     for folder in folders:
-        (folder / "stopped-all").unlink(missing_ok=True)
+        if (folder / "stop-all").exists() or (folder / "stopped-all").exists():
+            continue
         scratch = folder / "stop-all.new"
         scratch.write_text(str(drain_s), encoding="utf-8")
         scratch.replace(folder / "stop-all")

@@ -12,8 +12,7 @@ need() { # need PROGRAM PACKAGE
     command -v "$1" >/dev/null 2>&1 || packages="$packages $2"
 }
 
-need "$PYTHON" python3
-if command -v "$PYTHON" >/dev/null 2>&1; then
+if "$PYTHON" -c '' >/dev/null 2>&1; then
     if ! "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
         found=$("$PYTHON" -c 'import platform; print(platform.python_version())')
         echo "headworks: Python 3.11 or later is needed, and $PYTHON is $found. Install a newer one and name it: make $verb PYTHON=python3.11" >&2
@@ -22,8 +21,8 @@ if command -v "$PYTHON" >/dev/null 2>&1; then
     if [ "$verb" = up ] || [ "$verb" = prepare ] || [ "$verb" = demo ]; then
         "$PYTHON" -c 'import ensurepip, venv' >/dev/null 2>&1 || packages="$packages python3-venv"
     fi
-else
-    packages="$packages python3-venv"
+else # not there, or only a wrapper that finds no interpreter: Debian's own mends both
+    packages="$packages python3 python3-venv"
 fi
 if [ "$verb" = up ] || [ "$verb" = prepare ] || [ "$verb" = demo ]; then
     need node nodejs

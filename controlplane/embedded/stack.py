@@ -56,12 +56,15 @@ class Stack:
         def ready_or_failed() -> bool:
             return child.failures >= FAILURES_WHILE_STARTING or (child.is_running() and child.service.ready())
 
-        in_time = self.wait(ready_or_failed, limit_s)
-        if in_time and child.failures < FAILURES_WHILE_STARTING:
-            return
-        last = " / ".join(logs.tail(child.log, 3)) or "it wrote nothing"
-        why = "does not become ready" if not in_time else "can't be started"
-        raise LauncherError(f"{child.service.name} {why}. Its last words: {last} (log: {child.log})")
+        if not self.wait(ready_or_failed, limit_s):
+            raise LauncherError(last_words(child, "does not become ready"))
+        self.check_all_start()
+
+    def check_all_start(self) -> None:
+        """Raises LauncherError when a process has failed again and again; there is no use in waiting for the rest."""
+        for child in self.children.values():
+            if child.failures >= FAILURES_WHILE_STARTING:
+                raise LauncherError(last_words(child, "can't be started"))
 
     def wait(self, condition: Callable[[], bool], limit_s: float) -> bool:
         """Keeps everything running until `condition` holds; False after `limit_s`. Raises Stopped when asked to."""
@@ -135,10 +138,10 @@ class Stack:
         if not running or node is None:
             return
         say.step(f"Draining {len(running)} engine{'s' if len(running) > 1 else ''} ({DRAIN_S} s at most)")
-        folders = engines.ask_to_stop_all(self.layout.home, DRAIN_S)
         deadline = time.monotonic() + DRAIN_S + 20
         while time.monotonic() < deadline and not hurry():
-            node.keep(time.monotonic())  # a node worker that dies now comes back and finds the request
+            node.keep(time.monotonic())  # a node worker that dies now comes back and is asked again
+            folders = engines.ask_to_stop_all(self.layout.home, DRAIN_S)
             if engines.have_stopped(self.layout.home, folders):
                 break
             time.sleep(TICK_S)
@@ -159,6 +162,12 @@ class Stack:
             if not proc.wait_until(lambda: not child.is_running(), child.service.stop_patience_s):  # noqa: B023
                 say.step(f"{name} does not end by itself; killing it")
                 child.kill()
+
+
+def last_words(child: Child, what: str) -> str:
+    """Returns a sentence on a process that does not work, with the end of its log."""
+    last = " / ".join(line.strip() for line in logs.tail(child.log, 3)) or "it wrote nothing"
+    return f"{child.service.name} {what}. Its last words: {last} (log: {child.log})"
 
 
 def sweep(layout: Layout) -> list[str]:

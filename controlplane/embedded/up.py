@@ -40,7 +40,8 @@ def run(layout: Layout, prepared: Prepared, *, detached: bool) -> int:
     chosen = settings.read_settings(layout)
     lock = state.take_lock(layout)
     if lock is None:
-        return say_already_running(layout)
+        say_already_running(layout, wait=False)
+        return ALREADY_RUNNING if detached else 0
     running = Stack(layout)
     status = 0
     try:
@@ -116,6 +117,7 @@ def wait_for_deployments(running: Stack, layout: Layout, chosen: LaunchSettings,
 
     def settled() -> bool:
         nonlocal said, last
+        running.check_all_start()
         last = readiness.progress(first_run, chosen)
         if last.waiting and last.waiting != said:
             said = last.waiting
@@ -181,12 +183,12 @@ def say_ready(layout: Layout, first_run: dict[str, Any], *, detached: bool) -> N
 """)
 
 
-def say_already_running(layout: Layout) -> int:
-    """Says that another launcher runs here."""
+def say_already_running(layout: Layout, *, wait: bool) -> int:
+    """Says that another launcher runs here; returns 0, with `wait` only once that one is ready."""
     other = state.read(layout.state)
     where = f" (process {other.pid}, console {other.console_url})" if other else ""
     say.line(f"Headworks is already running here{where}. make down ends it.")
-    return ALREADY_RUNNING
+    return wait_for_the_other(layout) if wait else 0
 
 
 def detach(layout: Layout) -> int:
