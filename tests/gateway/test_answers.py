@@ -1,0 +1,202 @@
+"""What a client gets: plain and streamed answers, models, errors in OpenAI's shape."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from controlplane.domain.routing import RoutedKey
+from controlplane.lib.ids import secret_hash
+from tests.gateway.conftest import KEY, StartGateway, make_deployment, make_snapshot
+from tests.gateway.engine import DONE, Engine, Peer, Request, event, plain_body, usage_event
+
+
+async def test_a_plain_answer_comes_through_unchanged(start_gateway: StartGateway) -> None:
+    async with Engine() as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        answer = await gateway.chat()
+    assert (answer.status, answer.body) == (200, plain_body())
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-headworks-replica"] == "r0"
+    assert answer.headers["x-headworks-queue-ms"] == "0"
+
+
+async def test_a_stream_comes_through_without_the_usage_that_only_the_gateway_asked_for(
+    start_gateway: StartGateway,
+) -> None:
+    async with Engine() as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        answer = await gateway.chat(stream=True)
+    assert answer.body == b"".join([event("tok0"), event("tok1"), event("tok2"), DONE])
+    assert engine.requests[0].json["stream_options"] == {"include_usage": True}
+
+
+async def test_the_usage_stays_when_the_client_asked_for_it(start_gateway: StartGateway) -> None:
+    async with Engine() as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        answer = await gateway.chat(stream=True, stream_options={"include_usage": True})
+    assert answer.body.endswith(usage_event() + DONE)
+
+
+async def test_other_stream_options_of_the_client_are_kept(start_gateway: StartGateway) -> None:
+    async with Engine() as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        await gateway.chat(stream=True, stream_options={"continuous_usage_stats": True, "include_usage": False})
+    assert engine.requests[0].json["stream_options"] == {"continuous_usage_stats": True, "include_usage": True}
+
+
+async def test_the_replica_gets_its_own_model_name_and_key_and_no_header_of_the_client(
+    start_gateway: StartGateway,
+) -> None:
+    async with Engine() as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        await gateway.ask({"model": "chat", "n": 1}, headers={"cookie": "a=b", "x-request-id": "mine-1", "te": "x"})
+    request = engine.requests[0]
+    assert request.line == "POST /v1/chat/completions HTTP/1.1"
+    assert request.json == {"model": "engine-model", "n": 1}
+    assert request.headers == {
+        "host": f"127.0.0.1:{engine.port}",
+        "user-agent": "headworks-gateway",
+        "content-type": "application/json",
+        "authorization": "Bearer replica-key",
+        "x-request-id": "mine-1",
+        "content-length": str(len(request.body)),
+    }
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/embeddings"])
+async def test_completions_and_embeddings_pass_through(start_gateway: StartGateway, path: str) -> None:
+    async with Engine() as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        answer = await gateway.ask({"model": "chat", "input": "x"}, path=path)
+    assert answer.status == 200
+    assert engine.requests[0].line == f"POST {path} HTTP/1.1"
+
+
+async def test_the_path_of_an_external_endpoint_is_honoured(start_gateway: StartGateway) -> None:
+    async with Engine() as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(f"{engine.url}/api/paas/v4/")))
+        await gateway.chat()
+    assert engine.requests[0].line == "POST /api/paas/v4/chat/completions HTTP/1.1"
+
+
+async def test_an_error_of_the_engine_is_passed_on(start_gateway: StartGateway) -> None:
+    async def refuse(_: Request, peer: Peer) -> None:
+        body = b'{"error":{"message":"max_tokens is too large"}}'
+        await peer.send(
+            b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: 47\r\n\r\n" + body
+        )
+
+    async with Engine(refuse) as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        answer = await gateway.chat(stream=True)
+    assert answer.status == 400
+    assert answer.json["error"]["message"] == "max_tokens is too large"
+
+
+async def test_a_replica_that_refuses_our_key_is_not_the_clients_fault(start_gateway: StartGateway) -> None:
+    async def refuse(_: Request, peer: Peer) -> None:
+        await peer.send(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 2\r\n\r\nno")
+
+    async with Engine(refuse) as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        answer = await gateway.chat()
+    assert (answer.status, answer.code) == (502, "upstream_failed")
+
+
+async def test_the_models_are_those_that_the_key_may_use(start_gateway: StartGateway) -> None:
+    keys = {secret_hash(KEY): RoutedKey("k", "t", "acme", deployments=("chat",))}
+    snapshot = make_snapshot(make_deployment(), make_deployment(name="secret"), keys=keys)
+    gateway = await start_gateway(snapshot)
+    listed = await gateway.get("/v1/models")
+    assert [one["id"] for one in listed.json["data"]] == ["chat"]
+    assert (await gateway.get("/v1/models/chat")).json["id"] == "chat"
+    assert (await gateway.get("/v1/models/secret")).code == "model_not_found"
+    assert (await gateway.ask({"model": "secret"})).code == "model_not_found"
+
+
+async def test_wrong_keys_are_refused_with_401(start_gateway: StartGateway) -> None:
+    keys = {secret_hash(KEY): RoutedKey("k", "t", "acme", expires_at=time.time() - 1)}
+    gateway = await start_gateway(make_snapshot(make_deployment(), keys=keys))
+    for authorization in (f"Bearer {KEY}", "Bearer other", "Basic abc", "Bearer", "Bearer \xe9"):
+        answer = await gateway.ask({"model": "chat"}, headers={"authorization": authorization})
+        assert (answer.status, answer.code) == (401, "invalid_api_key")
+        assert answer.json["error"]["type"] == "invalid_request_error"
+        assert (await gateway.get("/v1/models", {"authorization": authorization})).status == 401
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        (b"", "not valid JSON"),
+        (b"{", "not valid JSON"),
+        (b"[]", "must be a JSON object"),
+        (b"{}", "`model` is missing"),
+        (b'{"model": 3}', "`model` must be a string"),
+        (b'{"model": "chat", "stream": "yes"}', "`stream` must be true or false"),
+        (b'{"model": "chat", "stream": true, "stream_options": 1}', "`stream_options` must be an object"),
+        (b'{"model": "chat", "a": ' + b"[" * 100_000 + b"}", "not valid JSON"),
+        (b'{"model": "\xff"}', ""),
+    ],
+)
+async def test_a_bad_body_is_refused_with_the_problem_named(
+    start_gateway: StartGateway, body: bytes, named: str
+) -> None:
+    gateway = await start_gateway(make_snapshot(make_deployment()))
+    answer = await gateway.ask(body)
+    assert (answer.status, answer.code) == (400, "invalid_request")
+    assert named in answer.json["error"]["message"]
+
+
+async def test_a_body_beyond_the_limit_is_refused_whether_its_length_is_given_or_not(
+    start_gateway: StartGateway,
+) -> None:
+    gateway = await start_gateway(make_snapshot(make_deployment()), body_limit_bytes=100)
+    assert (await gateway.ask({"model": "chat", "pad": "x" * 200})).code == "request_too_large"
+    chunked = b"%x\r\n%b\r\n0\r\n\r\n" % (300, b"x" * 300)
+    reader, writer = await gateway.open()
+    lines = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\n"
+    writer.write(lines.encode() + b"transfer-encoding: chunked\r\n\r\n" + chunked)
+    assert (await reader.readline()).startswith(b"HTTP/1.1 413")
+    writer.close()
+
+
+async def test_a_deployment_without_ready_replicas_answers_503_with_retry_after(start_gateway: StartGateway) -> None:
+    gateway = await start_gateway(make_snapshot(make_deployment()))
+    answer = await gateway.chat()
+    assert (answer.status, answer.code, answer.headers["retry-after"]) == (503, "no_replica", "5")
+
+
+async def test_unknown_paths_and_methods_are_refused(start_gateway: StartGateway) -> None:
+    gateway = await start_gateway(make_snapshot(make_deployment()))
+    assert (await gateway.get("/v1/chat/completions")).status == 405
+    assert (await gateway.get("/v1/chat/completions")).headers["allow"] == "POST"
+    assert (await gateway.ask({}, path="/v1/models")).status == 405
+    assert (await gateway.ask({}, path="/v1/nothing")).status == 404
+    assert (await gateway.get("/invocations")).status == 404
+
+
+async def test_a_sane_request_id_is_kept_and_another_replaced(start_gateway: StartGateway) -> None:
+    gateway = await start_gateway(make_snapshot(make_deployment()))
+    kept = await gateway.ask({"model": "chat"}, headers={"x-request-id": "trace-1.a"})
+    assert kept.headers["x-headworks-request-id"] == "trace-1.a"
+    replaced = await gateway.ask({"model": "chat"}, headers={"x-request-id": "a b" + "x" * 200})
+    assert replaced.headers["x-headworks-request-id"] != "a b" + "x" * 200
+
+
+async def test_a_name_given_twice_means_the_same_to_the_replica(start_gateway: StartGateway) -> None:
+    async with Engine() as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        answer = await gateway.ask(b'{"model": "other", "stream": true, "model": "chat", "stream": false}')
+    assert answer.status == 200
+    assert engine.requests[0].body.count(b"model") == 2  # the field and its value
+    assert engine.requests[0].json == {"model": "engine-model", "stream": False}
+
+
+async def test_health_answers_always_and_readiness_with_a_snapshot(start_gateway: StartGateway) -> None:
+    gateway = await start_gateway()
+    assert (await gateway.get("/healthz")).status == 200
+    unready = await gateway.get("/readyz")
+    assert (unready.status, unready.code) == (503, "no_snapshot")
+    assert (await gateway.chat()).code == "no_snapshot"
