@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from controlplane.domain.lifecycle import Goal, State, Transition
+from controlplane.domain.topology import Topology
 
 REPORT_SCHEMA = 1
 REPORT_EVERY_S = 2.0
@@ -58,6 +59,7 @@ class AcceleratorObserved:
     mig_devices: tuple[MigDevice, ...] = ()
     foreign_processes: tuple[ForeignProcess, ...] = ()
     numa_node: int | None = None
+    bandwidth_bytes_per_s: float | None = None  # known for simulated cards; no driver tells it
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +116,4 @@ class NodeReport:
     memory_total_bytes: int | None = None
     memory_available_bytes: int | None = None
     simulated: bool = False
+    topology: Topology | None = None  # how the cards are wired, in the order of their index

@@ -94,10 +94,12 @@ def make_supervisor() -> Supervisor:
     """Returns the supervisor of this machine as the environment describes it."""
     name = records.node_name()
     engine_python = env.read_str("HEADWORKS_ENGINE_PYTHON", "")
+    address = env.read_str("HEADWORKS_NODE_ADDRESS", "127.0.0.1")
     node = NodeSettings(
         name=name,
         folder=records.node_folder(name),
-        address=env.read_str("HEADWORKS_NODE_ADDRESS", "127.0.0.1"),
+        address=address,
+        bind=env.read_str("HEADWORKS_NODE_BIND", address),
         engine_python=engine_python,
         code_root=str(Path(__file__).resolve().parents[2]),
     )

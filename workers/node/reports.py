@@ -91,6 +91,7 @@ def build(
         memory_total_bytes=inventory.memory_total_bytes,
         memory_available_bytes=inventory.memory_available_bytes,
         simulated=head.simulated,
+        topology=inventory.topology,
     )
 
 

@@ -33,6 +33,8 @@ from workers.node.supervisor_replica import SupervisedReplica, Surroundings
 logger = logging.getLogger(__name__)
 
 STEP_S = 0.25
+SIGN_OF_LIFE = "alive"  # a file that is touched while the loop turns; a container's health check looks at its age
+SIGN_EVERY_S = 5.0
 HOUSEKEEPING_EVERY_S = 60.0
 
 
@@ -43,6 +45,7 @@ class NodeSettings:
     name: str
     folder: Path
     address: str  # under which others reach this node's engines
+    bind: str  # on which the engines listen
     engine_python: str
     code_root: str
     simulated: bool = False
@@ -65,7 +68,7 @@ class Supervisor:
         self._wake = threading.Event()
         self._ending = threading.Event()
         self._around = Surroundings(
-            node.folder, node.address, node.engine_python, node.code_root, ports, get_adapter, self._deliver
+            node.folder, node.address, node.bind, node.engine_python, node.code_root, ports, get_adapter, self._deliver
         )
         self._replicas: dict[str, SupervisedReplica] = {}  # replica id -> replica
         self._desired: NodeDesired | None = None
@@ -75,6 +78,7 @@ class Supervisor:
         self._link = DesiredLink(node.name, self._take, node.valkey_url)
         self._report_due = 0.0
         self._housekeeping_due = 0.0
+        self._sign_due = 0.0
         self._said: dict[str, str] = {}  # subject -> trouble that was logged last
         self._thread = threading.Thread(target=self._run, name=f"supervisor {node.name}", daemon=True)
 
@@ -158,6 +162,9 @@ class Supervisor:
             self._guarded(f"replica {replica_id}", partial(self._advance, replica, now, may_tick))
         self._closing.finish(all(one.machine.state == "stopped" for one in self._replicas.values()))
         self._report(now)
+        if now >= self._sign_due:
+            self._sign_due = now + SIGN_EVERY_S
+            (self._node.folder / SIGN_OF_LIFE).touch(mode=0o600)
         if now >= self._housekeeping_due:
             self._housekeeping_due = now + HOUSEKEEPING_EVERY_S
             self._housekeep(now)

@@ -42,7 +42,8 @@ class Surroundings:
     """What all replicas of a node share."""
 
     folder: Path
-    address: str
+    address: str  # under which others reach the engines
+    bind: str  # on which the engines listen
     engine_python: str
     code_root: str
     ports: PortRange
@@ -212,9 +213,9 @@ class SupervisedReplica:
         around, replica_id = self._around, self.machine.replica_id
         folder = records.replica_folder(around.folder, replica_id)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.port = around.ports.take(around.address)
+        self.port = around.ports.take(around.bind)
         place = LaunchPlace(
-            replica_id, around.address, self.port, self.wish.key, self.wish.accelerators, around.engine_python,
+            replica_id, around.bind, self.port, self.wish.key, self.wish.accelerators, around.engine_python,
             around.code_root, str(folder),
         )  # fmt: skip
         command = adapter.command(self.wish.spec, place)

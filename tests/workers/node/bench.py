@@ -76,7 +76,7 @@ class Bench:
         return redis.Redis.from_url(self.url)
 
     def start(self) -> None:
-        node = NodeSettings(self.name, self.folder, "127.0.0.1", "", str(Path.cwd()), valkey_url=self.url)
+        node = NodeSettings(self.name, self.folder, "127.0.0.1", "127.0.0.1", "", str(Path.cwd()), valkey_url=self.url)
         watch = InventoryWatch(lambda own: make_inventory())
         self.supervisor = Supervisor(node, watch, PortRange(20000, 29999), tiny_adapter.get)
         self.supervisor.start()
