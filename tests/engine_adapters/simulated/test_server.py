@@ -24,7 +24,7 @@ def make_config(path: Path, ports: list[int]) -> None:
     entries = [
         {"port": port, "served_model_name": f"m{port}", "key": "k", "settings": {"start_s": 0}} for port in ports
     ]
-    path.write_text(json.dumps({"replicas": [entry | more for entry in entries]}))
+    path.write_text(json.dumps({"replicas": entries}))
     path.chmod(0o600)
 
 
