@@ -1,0 +1,91 @@
+"""Which charts a page has. Colours and lines are the scripts' and styles'; here are titles, units and fields."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line: `field` of the sample, `colour` a name of `--series-…`, `dash` solid | dashed | dotted."""
+
+    field: str
+    label: str
+    colour: str
+    dash: str = "solid"
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One chart. `form` is how values are written, `unit` stands at the axis, `top` fixes the upper end."""
+
+    key: str
+    title: str
+    unit: str
+    form: str
+    series: tuple[Series, ...]
+    subject: str
+    top: float | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """Returns what the script needs, as plain values."""
+        return asdict(self)
+
+
+def deployment(name: str) -> list[Chart]:
+    """Returns the charts of a deployment."""
+    return _engine(f"deployment:{name}", gateway=True)
+
+
+def replica(replica_id: str) -> list[Chart]:
+    """Returns the charts of a replica."""
+    return _engine(f"replica:{replica_id}", gateway=False)
+
+
+def node(name: str) -> list[Chart]:
+    """Returns the charts of a node."""
+    subject = f"node:{name}"
+    return [
+        Chart(
+            "load", _("Utilization"), "%", "percent", (Series("gpu_utilization", _("mean"), "running"),), subject, 1.0
+        ),
+        Chart(
+            "memory",
+            _("Memory used"),
+            "GiB",
+            "gib",
+            (Series("gpu_memory_used_bytes", _("all accelerators"), "kv"),),
+            subject,
+        ),
+        Chart("power", _("Power"), "W", "rate", (Series("gpu_power_w", _("all accelerators"), "waiting"),), subject),
+        Chart("heat", _("Temperature"), "°C", "rate", (Series("gpu_temperature_c", _("mean"), "tpot"),), subject),
+    ]
+
+
+def _percentiles(name: str, colour: str) -> tuple[Series, ...]:
+    return (
+        Series(f"{name}_p50", "p50", colour),
+        Series(f"{name}_p95", "p95", colour, "dashed"),
+        Series(f"{name}_p99", "p99", colour, "dotted"),
+    )
+
+
+def _engine(subject: str, *, gateway: bool) -> list[Chart]:
+    running = (Series("running", _("running"), "running"), Series("waiting", _("waiting"), "waiting", "dashed"))
+    found = [
+        Chart("tokens", _("Output tokens"), "tok/s", "rate", (Series("tokens_per_s", _("now"), "tokens"),), subject),
+        Chart("batch", _("Requests in the engine"), _("requests"), "count", running, subject),
+        Chart("ttft", _("Time to first token, last 60 s"), "s", "latency", _percentiles("ttft", "ttft"), subject),
+        Chart("tpot", _("Time per output token, last 60 s"), "s", "latency", _percentiles("tpot", "tpot"), subject),
+        Chart("kv", _("KV cache in use"), "%", "percent", (Series("kv_usage", _("now"), "kv"),), subject, 1.0),
+    ]
+    if gateway:
+        queue = (
+            Series("gateway_queue", _("queued"), "waiting", "dashed"),
+            Series("gateway_in_flight", _("in flight"), "running"),
+        )
+        found.append(Chart("gateway", _("Requests in the gateway"), _("requests"), "count", queue, subject))
+    return found

@@ -1,0 +1,92 @@
+"""One streamed chat completion from the gateway, for the box in which a model can be tried."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import h11
+
+CONNECT_TIMEOUT_S = 3.0
+QUIET_TIMEOUT_S = 120.0
+
+
+class GatewayError(Exception):
+    """The gateway did not answer with a stream; `status` 0 = it could not be reached."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event of the stream as the gateway sent it."""
+
+    data: dict[str, object]
+
+
+async def stream(url: str, key: str, body: dict[str, object]) -> AsyncIterator[Event]:
+    """Yields the events of `POST /v1/chat/completions`; closing the iterator ends the request in the engine too."""
+    parts = urlsplit(url)
+    tls = ssl.create_default_context() if parts.scheme == "https" else None
+    port = parts.port or (443 if tls else 80)
+    try:
+        reader, writer = await asyncio.wait_for(
+            asyncio.open_connection(parts.hostname, port, ssl=tls), CONNECT_TIMEOUT_S
+        )
+    except (OSError, TimeoutError) as error:
+        raise GatewayError(0, "gateway_unreachable", f"The gateway at {url} can't be reached.") from error
+    try:
+        async for event in _exchange(reader, writer, parts.netloc, key, body):
+            yield event
+    finally:
+        writer.close()
+
+
+async def _exchange(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, key: str, body: dict[str, object]
+) -> AsyncIterator[Event]:
+    connection = h11.Connection(h11.CLIENT)
+    payload = json.dumps(body).encode()
+    headers = [
+        ("Host", host), ("Authorization", f"Bearer {key}"), ("Content-Type", "application/json"),
+        ("Content-Length", str(len(payload))), ("Connection", "close"),
+    ]  # fmt: skip
+    request = h11.Request(method="POST", target="/v1/chat/completions", headers=headers)
+    writer.write((connection.send(request) or b"") + (connection.send(h11.Data(data=payload)) or b""))
+    connection.send(h11.EndOfMessage())
+    await writer.drain()
+    status, rest, whole = 0, b"", b""
+    while True:
+        event = connection.next_event()
+        if event is h11.NEED_DATA:
+            connection.receive_data(await asyncio.wait_for(reader.read(65536), QUIET_TIMEOUT_S))
+        elif isinstance(event, h11.Response):
+            status = event.status_code
+        elif isinstance(event, h11.Data):
+            if status != 200:
+                whole += bytes(event.data)
+                continue
+            *complete, rest = (rest + bytes(event.data)).split(b"\n")
+            for line in complete:
+                if line.startswith(b"data:") and line[5:].strip() != b"[DONE]":
+                    yield Event(json.loads(line[5:]))
+        elif isinstance(event, h11.EndOfMessage | h11.ConnectionClosed):
+            break
+    if status != 200:
+        raise _refusal(status, whole)
+
+
+def _refusal(status: int, answer: bytes) -> GatewayError:
+    try:
+        error = json.loads(answer)["error"]
+        return GatewayError(status, str(error.get("code") or status), str(error["message"]))
+    except (ValueError, KeyError, TypeError):
+        return GatewayError(status, f"http_{status}", f"The gateway answered with status {status}.")

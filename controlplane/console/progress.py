@@ -1,0 +1,126 @@
+"""Long work as steps with elapsed and expected time, read from what is stored: so it can be left and found again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from statistics import median
+
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from controlplane.console import words
+from controlplane.deployments import selectors
+from controlplane.deployments.models import Deployment, DesiredState, Replica, ReplicaState
+
+_PATH_UP = (ReplicaState.PENDING, ReplicaState.PLACED, ReplicaState.STARTING, ReplicaState.WARMING, ReplicaState.READY)
+_LEAVING = (ReplicaState.DRAINING,)
+_SAMPLE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One replica's way: where it is, since when, how far (0..1, None = not known) and what to know about it."""
+
+    replica_id: str
+    state: str
+    since: datetime
+    begun: datetime
+    share: float | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """`settled` = nothing is under way. `expected_s` = what a start of this deployment usually takes."""
+
+    settled: bool
+    sentence: str
+    steps: list[Step] = field(default_factory=list)
+    expected_s: float | None = None
+    ready: int = 0
+    wanted: int = 0
+
+
+def of(deployment: Deployment) -> Progress:
+    """Returns what is under way for a deployment (a row of `selectors.deployments()`)."""
+    status = selectors.status(deployment)
+    rows = list(selectors.replicas(deployment=deployment.name))
+    moving = [row for row in rows if row.goal == "stop" or row.state not in (ReplicaState.READY, ReplicaState.STOPPED)]
+    wanted = deployment.replicas_wanted if _wants(deployment) else 0
+    ready = sum(row.state == ReplicaState.READY and row.goal == "run" for row in rows)
+    missing = wanted - sum(row.goal == "run" for row in rows)
+    settled = not moving and missing <= 0 and status not in ("starting", "draining")
+    expected = None if settled else expected_start_s(deployment)
+    now = timezone.now()
+    steps = [_step(row, expected, now) for row in moving]
+    return Progress(settled, _sentence(status, ready, wanted, moving), steps, expected, ready, wanted)
+
+
+def expected_start_s(deployment: Deployment) -> float | None:
+    """Returns the median time to ready of this deployment's last replicas, else of its engine's; None when unknown."""
+    for rows in (
+        Replica.objects.filter(deployment=deployment),
+        Replica.objects.filter(deployment__engine=deployment.engine),
+    ):
+        newest = rows.filter(facts__start_s__isnull=False).order_by("-created_at").values_list("facts__start_s")
+        found = [float(value) for (value,) in newest[:_SAMPLE] if value is not None]
+        if found:
+            return median(found)
+    return None
+
+
+def _wants(deployment: Deployment) -> bool:
+    return deployment.desired_state == DesiredState.RUNNING and deployment.deleted_at is None
+
+
+def _sentence(status: str, ready: int, wanted: int, moving: Sequence[Replica]) -> str:
+    if status == "stopped":
+        return _("Stopped. Nothing runs.")
+    if wanted == 0:
+        return ngettext("%(n)d replica is ending.", "%(n)d replicas are ending.", len(moving)) % {"n": len(moving)}
+    return _("%(ready)d of %(wanted)d replicas are ready.") % {"ready": ready, "wanted": wanted}
+
+
+def _step(row: Replica, expected: float | None, now: datetime) -> Step:
+    begun = row.state_since if row.state in _LEAVING or row.goal == "stop" else row.process_started_at or row.created_at
+    share = None
+    if row.goal == "stop":
+        note = _ending_note(row)
+        if row.state in _LEAVING and row.drain_timeout_s > 0:
+            share = min(1.0, (now - row.state_since).total_seconds() / row.drain_timeout_s)
+    elif row.state == ReplicaState.FAILED:
+        note = row.reason_message
+        if row.retry_at and row.retry_at > now:
+            note = _("%(reason)s Tried again in %(s)d s.") % {
+                "reason": row.reason_message,
+                "s": (row.retry_at - now).total_seconds() + 1,
+            }
+    else:
+        note = row.reason_message if row.state == ReplicaState.PENDING else ""
+        if expected and row.state in (ReplicaState.STARTING, ReplicaState.WARMING):
+            share = min(0.98, (now - begun) / timedelta(seconds=max(expected, 1.0)))
+    return Step(row.pk, row.state, row.state_since, begun, share, note)
+
+
+def _ending_note(row: Replica) -> str:
+    if row.in_flight is None:
+        return _("Ends after at most %(s)d s.") % {"s": row.drain_timeout_s}
+    return ngettext(
+        "%(n)d request still runs; ends after at most %(s)d s.",
+        "%(n)d requests still run; ends after at most %(s)d s.",
+        row.in_flight,
+    ) % {"n": row.in_flight, "s": row.drain_timeout_s}
+
+
+def stages(state: str) -> list[tuple[str, str, str]]:
+    """Returns the way to ready as (state, word, done | now | todo) for a replica that is on it."""
+    if state not in _PATH_UP:
+        return []
+    at = _PATH_UP.index(ReplicaState(state))
+    return [
+        (str(one), words.state(one), "done" if index < at else "now" if index == at else "todo")
+        for index, one in enumerate(_PATH_UP)
+    ]

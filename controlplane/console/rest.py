@@ -1,0 +1,25 @@
+"""The REST call that does the same as a button, to be copied."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+
+TOKEN = "$HEADWORKS_TOKEN"  # noqa: S105
+
+
+def call(method: str, path: str, body: Mapping[str, Any] | None = None) -> str:
+    """Returns a curl command for `/api/v1/<path>`; the token is a shell variable, never the real one."""
+    lines = [
+        f"curl -X {method} {settings.CONSOLE_URL}/api/v1/{path}",
+        f'  -H "Authorization: Bearer {TOKEN}"',
+    ]
+    if body is not None:
+        lines.append('  -H "Content-Type: application/json"')
+        # a single quote ends the shell's string; it is put outside of it
+        text = json.dumps(body, ensure_ascii=False).replace("'", "'\\''")
+        lines.append(f"  -d '{text}'")
+    return " \\\n".join(lines)

@@ -1,0 +1,24 @@
+"""Newest samples for the first paint of a page; after that the websocket brings them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from controlplane.lib import sample_store, valkey
+
+Samples = Mapping[str, Mapping[str, Any]]
+
+
+def newest(subjects: Iterable[str]) -> Samples:
+    """Returns the newest sample of each subject; nothing when Valkey can't be reached: then the page shows "–"."""
+    asked = list(subjects)
+    if not asked:
+        return {}
+    client = valkey.connect()
+    try:
+        return sample_store.newest(client, asked)
+    except valkey.ERRORS:
+        return {}
+    finally:
+        client.close()

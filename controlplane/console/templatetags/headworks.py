@@ -1,0 +1,237 @@
+"""Tags of the console's templates: icons, states, numbers, times, live values, bars."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django import template
+from django.templatetags.static import static
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+
+from controlplane.console import frame, memory, units, words
+
+register = template.Library()
+
+
+@register.simple_tag
+def icon(name: str) -> SafeString:
+    """Draws an icon of the sprite; it is decoration, the word stands beside it."""
+    return format_html('<svg class="icon" aria-hidden="true"><use href="{}#{}"/></svg>', static("icons.svg"), name)
+
+
+@register.simple_tag
+def state(name: str, word: str = "", css: str = "") -> SafeString:
+    """A state as colour, shape and word."""
+    return format_html(
+        '<span class="state state-{} {}">{}{}</span>', name, css, icon(f"s-{name}"), word or words.state(name)
+    )
+
+
+@register.simple_tag
+def simulated() -> SafeString:
+    """The label that every simulated thing carries."""
+    return format_html('<span class="tag simulated">{}</span>', _("simulated"))
+
+
+@register.simple_tag
+def when(at: datetime | None) -> SafeString:
+    """A moment relative to now; the browser keeps it true and puts the absolute time in the title."""
+    if at is None:
+        return mark_safe(units.MISSING)
+    return format_html(
+        '<time datetime="{}" title="{}" data-when>{}</time>',
+        at.isoformat(),
+        units.absolute(at),
+        units.ago(at, timezone.now()),
+    )
+
+
+@register.simple_tag
+def moment(at: datetime | None) -> SafeString:
+    """A moment as an absolute time, in UTC or the browser's zone as the reader chose."""
+    if at is None:
+        return mark_safe(units.MISSING)
+    return format_html('<time datetime="{}" data-moment>{}</time>', at.isoformat(), units.absolute(at))
+
+
+@register.simple_tag
+def elapsed(since: datetime | None, until: datetime | None = None) -> SafeString:
+    """How long something has lasted; counts on in the browser while it has no end."""
+    if since is None:
+        return mark_safe(units.MISSING)
+    text = units.duration(((until or timezone.now()) - since).total_seconds())
+    if until is not None:
+        return format_html("{}", text)
+    return format_html('<span data-since="{}">{}</span>', since.isoformat(), text)
+
+
+@register.simple_tag
+def live(
+    subject: str, field: str, form: str = "rate", samples: Mapping[str, Mapping[str, Any]] | None = None, unit: str = ""
+) -> SafeString:
+    """A value that the websocket keeps fresh; `form` is a name of `units.FORMATS`."""
+    value = (samples or {}).get(subject, {}).get(field)
+    return format_html(
+        '<span data-live="{}" data-field="{}" data-form="{}">{}</span>{}',
+        subject,
+        field,
+        form,
+        units.FORMATS[form](value),
+        format_html(' <span class="unit">{}</span>', unit) if unit else "",
+    )
+
+
+@register.simple_tag
+def live_meter(subject: str, field: str, samples: Mapping[str, Mapping[str, Any]] | None = None) -> SafeString:
+    """A share as a small bar and a percentage, kept fresh by the websocket."""
+    value = (samples or {}).get(subject, {}).get(field)
+    return format_html(
+        '<span class="meter"><svg class="bar" aria-hidden="true"><rect class="part-share" data-live="{}" '
+        'data-field="{}" data-form="width" width="{}%" height="100%"/></svg><span>{}<span class="unit"> %</span>'
+        "</span></span>",
+        subject,
+        field,
+        f"{max(0.0, min(1.0, value or 0.0)) * 100:.1f}",
+        format_html(
+            '<span data-live="{}" data-field="{}" data-form="percent">{}</span>', subject, field, units.percent(value)
+        ),
+    )
+
+
+@register.simple_tag
+def spark(subject: str, field: str, css: str = "") -> SafeString:
+    """A line of the last five minutes without axes, drawn by the browser."""
+    return format_html(
+        '<svg class="spark {}" data-spark="{}" data-field="{}" viewBox="0 0 100 24" preserveAspectRatio="none" '
+        'aria-hidden="true"></svg>',
+        css,
+        subject,
+        field,
+    )
+
+
+@register.simple_tag
+def share_bar(value: float | None, css: str = "part-load") -> SafeString:
+    """A share (0..1) as a bar; the number stands beside it."""
+    return format_html(
+        '<svg class="bar" aria-hidden="true"><rect class="{}" width="{}%" height="100%"/></svg>',
+        css,
+        f"{max(0.0, min(1.0, value or 0.0)) * 100:.1f}",
+    )
+
+
+@register.simple_tag
+def memory_bar(parts: list[memory.Part], css: str = "") -> SafeString:
+    """A card's memory as a stack; each part has its name and GiB as title, the whole is told in words."""
+    told = ", ".join(f"{part.label} {units.gib(part.size_bytes)} GiB" for part in parts)
+    pieces = format_html_join(
+        "",
+        '<rect class="part-{}" x="{}%" width="{}%" height="100%"><title>{}</title></rect>',
+        (
+            (
+                part.kind,
+                f"{part.start * 100:.2f}",
+                f"{part.share * 100:.2f}",
+                f"{part.label}: {units.gib(part.size_bytes)} GiB",
+            )
+            for part in parts
+        ),
+    )
+    return format_html('<svg class="bar {}" role="img" aria-label="{}">{}</svg>', css, told or _("no data"), pieces)
+
+
+@register.filter
+def gib(value: float | None) -> str:
+    return units.gib(value)
+
+
+@register.filter
+def quantity(value: float | None) -> str:
+    return units.quantity(value)
+
+
+@register.filter
+def significant(value: float | None) -> str:
+    return units.rate(value)
+
+
+@register.filter
+def percent(value: float | None) -> str:
+    return units.percent(value)
+
+
+@register.filter
+def latency(value: float | None) -> str:
+    return units.latency(value)
+
+
+@register.filter
+def duration(value: float | None) -> str:
+    return units.duration(value)
+
+
+@register.filter
+def parameters(value: int | None) -> str:
+    """A model's size as people say it: 135 M, 7.24 B."""
+    if value is None:
+        return units.MISSING
+    for size, letter in ((10**12, "T"), (10**9, "B"), (10**6, "M")):
+        if value >= size:
+            return f"{units.significant(value / size)} {letter}"
+    return units.count(value)
+
+
+@register.filter
+def word(name: str) -> str:
+    """The word for a state, status, engine, role, verb, level or kind of object."""
+    return words.of(name)
+
+
+@register.filter
+def as_json(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+
+
+@register.filter
+def get(mapping: Mapping[str, Any], key: str) -> Any:
+    return mapping.get(key)
+
+
+@register.filter
+def share(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+@register.filter
+def plain(value: float) -> str:
+    """A number for an HTML attribute: no separators, no trailing zeros."""
+    return f"{value:.12g}" if abs(value) < 1e15 else str(int(value))
+
+
+@register.filter
+def split(text: str) -> list[str]:
+    return text.split(",")
+
+
+@register.filter
+def object_url(kind: str, object_id: str) -> str:
+    """Where an object of the journal has its page; "" when it has none."""
+    return frame.object_url(kind, object_id)
+
+
+@register.simple_tag
+def text(message: str) -> str:
+    """Translates a string that another part of the program brings, such as an engine's setting."""
+    return _(message) if message else ""
+
+
+@register.simple_tag(takes_context=True)
+def page_frame(context: template.Context) -> frame.Frame:
+    """What the frame of every page shows."""
+    return frame.of(context["request"])

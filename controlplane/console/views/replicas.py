@@ -1,0 +1,130 @@
+"""One replica: its history with reasons, its command line, what was measured, its log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from controlplane.accounts import roles
+from controlplane.console import charts, progress, rest, samples
+from controlplane.console.dialogs import Dialog, Field, Values, ask, leave, whole
+from controlplane.console.guard import actor, page
+from controlplane.deployments import selectors
+from controlplane.deployments.models import Engine, Replica
+from controlplane.deployments.services import replicas as services
+from controlplane.domain.errors import RefusedError
+from controlplane.lib import engine_log, valkey
+
+_LINES = 200
+
+
+@page()
+def replica(request: HttpRequest, replica_id: str) -> HttpResponse:
+    """The page of one replica."""
+    row = selectors.replica(replica_id)
+    context = {**_head(row), "charts": charts.replica(row.pk), "lines": log_lines(row)}
+    return render(request, "replica/detail.html", context)
+
+
+@page()
+def head(request: HttpRequest, replica_id: str) -> HttpResponse:
+    """Header and history, fetched again after a change."""
+    return render(request, "replica/head.html", _head(selectors.replica(replica_id)))
+
+
+@page(roles.OPERATOR)
+def do(request: HttpRequest, replica_id: str, verb: str) -> HttpResponse:
+    """Drain or restart one replica."""
+    if verb not in ("drain", "restart"):
+        raise RefusedError("no_such_action", _("There is no action %(verb)s.") % {"verb": verb}, kind="not_found")
+    row = selectors.replica(replica_id)
+    back = reverse("replica", args=[replica_id])
+
+    def act(values: Values) -> HttpResponse:
+        if verb == "restart":
+            services.restart(actor=actor(request), replica_id=replica_id)
+            return leave(request, back, _("The replica ends now; the deployment makes another one."))
+        limit = whole(values, "drain_timeout_s", 60)
+        services.drain(actor=actor(request), replica_id=replica_id, drain_timeout_s=float(limit))
+        return leave(request, back, _("The replica takes nothing new and ends."))
+
+    build = _drain if verb == "drain" else _restart
+    return ask(request, lambda values: build(row, values, back), act)
+
+
+def log_lines(row: Replica) -> list[engine_log.LogLine]:
+    """Returns the newest lines: those in Valkey, else those that were kept when the engine ended."""
+    client = valkey.connect()
+    try:
+        live = engine_log.tail(client, row.pk, _LINES)
+    except valkey.ERRORS:
+        live = []
+    finally:
+        client.close()
+    return live or [engine_log.LogLine(number, line) for number, line in enumerate(row.log_tail, 1)]
+
+
+def _head(row: Replica) -> dict[str, Any]:
+    steps = list(selectors.transitions(row))
+    ends = [step.at for step in steps[1:]] + [row.ended_at]
+    return {
+        "replica": row,
+        "deployment": row.deployment,
+        "subject": f"replica:{row.pk}",
+        "samples": samples.newest([f"replica:{row.pk}"]),
+        "steps": list(reversed(list(zip(steps, ends, strict=True)))),
+        "stages": progress.stages(row.state) if row.goal == "run" else [],
+        "facts": _facts(row),
+        "external": row.deployment.engine == Engine.EXTERNAL,
+        "simulated": row.deployment.engine == Engine.SIMULATED,
+        "state": "lost" if row.node and row.node.lost and row.ended_at is None else row.state,
+    }
+
+
+def _facts(row: Replica) -> list[tuple[str, str, Any]]:
+    """What was measured, as (label, how to write it, value)."""
+    labels = {
+        "engine_version": (_("Engine version"), "text"),
+        "start_s": (_("Time to ready"), "duration"),
+        "weights_bytes": (_("Weights"), "gib"),
+        "kv_cache_bytes": (_("KV cache"), "gib"),
+        "kv_cache_tokens": (_("KV cache"), "tokens"),
+        "kv_block_size_tokens": (_("KV block"), "tokens"),
+        "max_concurrency": (_("Requests of full length at once"), "number"),
+    }
+    return [(label, form, row.facts[name]) for name, (label, form) in labels.items() if row.facts.get(name) is not None]
+
+
+def _drain(row: Replica, values: Values, back: str) -> Dialog:
+    limit = values.get("drain_timeout_s", "60")
+    field = Field("drain_timeout_s", _("Time limit"), "number", limit, minimum=0, maximum=86400, unit="s")
+    says = [
+        _in_flight(row),
+        _(
+            "It takes nothing new and ends when its requests have, at the latest after the limit. The deployment replaces it."
+        ),
+    ]
+    body = {"drain_timeout_s": int(limit) if limit.isdigit() else 60}
+    return Dialog(
+        _("Drain replica %(id)s") % {"id": row.pk}, _("Drain"), says, [field],
+        rest.call("POST", f"replicas/{row.pk}/drain/", body), back=back,
+    )  # fmt: skip
+
+
+def _restart(row: Replica, _values: Values, back: str) -> Dialog:
+    says = [_in_flight(row), _("They are ended now. The deployment starts a new replica.")]
+    return Dialog(
+        _("Restart replica %(id)s") % {"id": row.pk}, _("Restart"), says,
+        rest=rest.call("POST", f"replicas/{row.pk}/restart/"), danger=True, back=back,
+    )  # fmt: skip
+
+
+def _in_flight(row: Replica) -> str:
+    if row.in_flight is None:
+        return _("How many requests run on it is not known.")
+    return ngettext("%(n)d request runs on it.", "%(n)d requests run on it.", row.in_flight) % {"n": row.in_flight}
