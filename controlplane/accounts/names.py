@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+
 from controlplane.accounts.models import Role
 from controlplane.domain.errors import RefusedError
 
@@ -28,6 +31,15 @@ def check_role(role: str) -> None:
     """Refuses a role that does not exist."""
     if role not in Role.values:
         raise _refused("role", f"Use one of {', '.join(Role.values)}.")
+
+
+def check_email(email: str) -> None:
+    """Refuses what is neither empty nor an e-mail address."""
+    try:
+        if email:
+            validate_email(email)
+    except ValidationError:
+        raise _refused("email", "Give an e-mail address, or leave it empty.") from None
 
 
 def check_label(name: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from rest_framework import serializers
@@ -14,9 +13,9 @@ from controlplane.api.serializers import Facts, StrictSerializer
 from controlplane.api.views import ApiView
 from controlplane.domain.samples import SUBJECT_KINDS
 from controlplane.lib import sample_store, valkey
+from controlplane.telemetry import selectors
 
 MOST_SUBJECTS = 200
-LONGEST_WINDOW_S = 7 * 24 * 3600
 
 
 def _check_subject(subject: str) -> str:
@@ -44,7 +43,7 @@ class HistoryQuery(StrictSerializer):
     """Of what, and how far back."""
 
     subject = serializers.CharField(max_length=200)
-    window_s = serializers.IntegerField(default=sample_store.RING_S, min_value=1, max_value=LONGEST_WINDOW_S)
+    window_s = serializers.IntegerField(default=sample_store.RING_S, min_value=1, max_value=selectors.LONGEST_S)
 
     def validate_subject(self, value: str) -> str:
         """Returns the subject."""
@@ -61,6 +60,7 @@ class HistorySerializer(serializers.Serializer[Any]):
     """Samples, oldest first: `t` in seconds since the epoch, and one value a field; null = missing."""
 
     subject = serializers.CharField()
+    step_s = serializers.IntegerField(help_text="Seconds between two samples.")
     samples = serializers.ListField(child=Facts())
 
 
@@ -85,8 +85,8 @@ class HistoryView(ApiView):
 
     @schema.reads("get_sample_history", HistorySerializer, HistoryQuery)
     def get(self, request: Request) -> Response:
-        """Reads a subject's samples: one a second within 15 minutes, else one a roll-up."""
+        """Reads a subject's samples: one a second up to 15 minutes back, one in 10 s up to an hour, else minutes."""
         query = self.query(HistoryQuery)
-        with valkey.connect() as client:
-            samples = sample_store.history(client, query["subject"], time.time() - query["window_s"])
-        return Response({"subject": query["subject"], "samples": samples})
+        samples = selectors.history(query["subject"], query["window_s"])
+        step_s = selectors.step_s(query["window_s"])
+        return Response({"subject": query["subject"], "step_s": step_s, "samples": samples})

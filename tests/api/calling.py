@@ -15,8 +15,8 @@ def make_user(role: str = "viewer", username: str | None = None, password: str =
     return User.objects.create_user(username=username or f"{role}-1", password=password, role=role)
 
 
-def make_secret(role: str = "viewer", **changes: Any) -> str:
-    user = User.objects.filter(username=f"{role}-1").first() or make_user(role)
+def make_secret(user_role: str = "viewer", **changes: Any) -> str:
+    user = User.objects.filter(username=f"{user_role}-1").first() or make_user(user_role)
     return tokens.create(actor=SYSTEM, username=user.username, name="test", **changes)[1]
 
 

@@ -28,7 +28,9 @@ class Route:
         """Returns an address of this pattern that something of the world answers."""
         url = f"/{self.route}"
         for name, value in arguments_for(self.route, list(self.names), world.arguments).items():
-            url = url.replace(next(part for part in _arguments(self.route) if part.endswith(f":{name}>")), str(value), 1)
+            url = url.replace(
+                next(part for part in _arguments(self.route) if part.endswith(f":{name}>")), str(value), 1
+            )
         return url
 
     def methods(self) -> list[str]:

@@ -82,5 +82,3 @@ def _session(role: str) -> Client:
     if role != "anyone":
         client.force_login(User.objects.get(username=f"{role}-1"))
     return client
-
-

@@ -113,9 +113,7 @@ def test_put_can_be_limited_to_making_or_to_changing(operator: APIClient, body: 
         ({"desired_state": "fast"}, "desired_state"),
     ],
 )
-def test_a_wrong_field_is_named(
-    operator: APIClient, body: dict[str, Any], change: dict[str, Any], field: str
-) -> None:
+def test_a_wrong_field_is_named(operator: APIClient, body: dict[str, Any], change: dict[str, Any], field: str) -> None:
     answer = operator.put(URL, {**body, **change})
     assert answer.status_code == 400
     assert field in error(answer)["details"]["fields"]

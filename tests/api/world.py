@@ -82,13 +82,19 @@ def make_ready_replica(deployment: Deployment, node: Any) -> Replica:
 
 def make_transition(replica: Replica, seq: int) -> None:
     ReplicaTransition.objects.create(
-        replica=replica, seq=seq, at=timezone.now(), from_state="warming", to_state="ready", code="warmed_up", message="."
+        replica=replica,
+        seq=seq,
+        at=timezone.now(),
+        from_state="warming",
+        to_state="ready",
+        code="warmed_up",
+        message=".",
     )
 
 
 def make_journal(count: int) -> None:
     for number in range(count):
-        what = {"object_kind": "deployment", "object_id": "chat", "object_name": "chat"}
+        what: dict[str, Any] = {"object_kind": "deployment", "object_id": "chat", "object_name": "chat"}
         record.event(actor=SYSTEM, verb="deployment.changed", message=f"Change {number}.", **what)
         record.decision(rule="restart", why=f"Reason {number}.", **what)
 
@@ -106,18 +112,17 @@ def make_many(count: int, start: int = 0) -> None:
     """Makes `count` more rows for every list; rows of a second call begin at another `start`."""
     pool = make_pool()
     model = Model.objects.get(name="smollm2")
-    deployment = Deployment.objects.get(name="chat")
+    replica = Deployment.objects.get(name="chat").replicas.all()[0]
+    assert replica.node is not None
     for number in range(start, start + count):
         Model.objects.create(name=f"m{number}", display_name="m")
         Variant.objects.create(model=model, name=f"v{number}", path="/m")
         make_pool(f"p{number}")
         node = make_node(f"many-{number}", pool=pool)
         make_ready_replica(make_deployment(f"d{number}"), node)
-        make_transition(deployment.replicas.all()[0], number + 10)
-        deployment.revisions.create(number=number + 10, hash=str(number))
-        Accelerator.objects.create(
-            node=deployment.replicas.all()[0].node, uuid=f"extra-{number}", index=number + 10, kind="cpu", name="c"
-        )
+        make_transition(replica, number + 10)
+        replica.deployment.revisions.create(number=number + 10, hash=str(number))
+        Accelerator.objects.create(node=replica.node, uuid=f"extra-{number}", index=number + 10, kind="cpu", name="c")
         tenants.apply(actor=SYSTEM, name=f"t{number}")
         keys.create(actor=SYSTEM, tenant="demo", name=f"k{number}")
         User.objects.create(username=f"u{number}")

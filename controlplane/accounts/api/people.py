@@ -37,7 +37,7 @@ class UserBody(StrictSerializer):
     answer = UserSerializer
 
     role = Words(Role.choices, default=Role.VIEWER.value)
-    email = serializers.EmailField(default="", allow_blank=True, max_length=254)
+    email = Text(default="", allow_blank=True, max_length=254)
     is_active = Truth(default=True)
     password = Text(
         default=None, allow_null=True, max_length=200, trim_whitespace=False, write_only=True,

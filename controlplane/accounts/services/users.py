@@ -32,6 +32,7 @@ def apply(*, actor: Actor, username: str, wish: UserWish, expected_version: int 
     """Makes a user be as given; the same again changes nothing. A new password ends the user's sessions."""
     names.check_username(username)
     names.check_role(wish.role)
+    names.check_email(wish.email)
     administrators = _locked_administrators()
     existing = User.objects.select_for_update().filter(username=username).first()
     version = 0 if existing is None else existing.version

@@ -25,7 +25,7 @@ class SettingFieldSerializer(serializers.Serializer[SettingField]):
     kind = serializers.ChoiceField(_KINDS)
     label = serializers.CharField()  # type: ignore[assignment]
     help = serializers.CharField()
-    default = SettingValueField(allow_null=True)
+    default = SettingValueField()
     minimum = serializers.FloatField(allow_null=True)
     maximum = serializers.FloatField(allow_null=True)
     choices = serializers.ListField(child=serializers.CharField())
