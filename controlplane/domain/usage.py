@@ -7,9 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """What one key used of one deployment in one minute, as far as one batch tells; rows of several batches add up."""
+    """What one key used of one deployment in one minute, as far as one batch tells; rows of several batches add up.
 
-    minute: int  # start of the minute, seconds since the epoch
+    An entry of the usage stream holds a list of these in field `usage`, all of one batch. A gateway that does not know
+    whether a batch arrived sends it again under the same `batch_id`.
+    """
+
+    minute: int  # its start, seconds since the epoch
     tenant: str
     key_id: str
     deployment: str
@@ -17,11 +21,4 @@ class UsageRow:
     errors: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class UsageBatch:
-    """What one gateway process hands on at once; an entry of the usage stream, in field `usage`."""
-
-    gateway: str
-    rows: tuple[UsageRow, ...]
+    batch_id: str = ""

@@ -35,3 +35,13 @@ class UsageCursor(models.Model):
 
     def __str__(self) -> str:
         return f"{self.stream} {self.last_id}"
+
+
+class UsageBatch(models.Model):
+    """A batch that was counted, so that a gateway may send it again when it does not know that it arrived."""
+
+    batch_id = models.CharField(max_length=32, primary_key=True)
+    taken_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return self.batch_id

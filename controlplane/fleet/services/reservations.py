@@ -36,5 +36,5 @@ def release(*, owner_kind: str, owner_id: str) -> int:
 
 def _usable(node: str, uuids: list[str]) -> list[Accelerator]:
     # in one order, so that two who want the same never wait for each other
-    rows = Accelerator.objects.select_for_update().filter(node__name=node, uuid__in=uuids).order_by("pk")
+    rows = Accelerator.objects.select_for_update(of=("self",)).filter(node__name=node, uuid__in=uuids).order_by("pk")
     return [row for row in rows if row.present and not row.cordoned]

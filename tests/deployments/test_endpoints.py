@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from controlplane.deployments.models import Deployment, Replica
+from controlplane.deployments.services import deployments, endpoints
+from controlplane.journal.models import Event
+from controlplane.lib import endpoint
+from controlplane.lib.endpoint import Answered, Unusable
+from tests.deployments.making import ADA, make_external_wish, make_replica
+
+
+class Endpoint:
+    """A small endpoint that somebody else runs; `status` and `body` are what it answers."""
+
+    def __init__(self) -> None:
+        self.status = 200
+        self.body: bytes = json.dumps({"object": "list", "data": [{"id": "llama"}]}).encode()
+        self.headers: dict[str, str] = {}
+        self.asked: list[tuple[str, str | None]] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                outer.asked.append((self.path, self.headers.get("Authorization")))
+                self.send_response(outer.status)
+                for name, value in outer.headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(outer.body)
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.server.server_port}"
+
+
+@pytest.fixture
+def remote() -> Iterator[Endpoint]:
+    remote = Endpoint()
+    thread = threading.Thread(target=remote.server.serve_forever, args=(0.01,))
+    thread.start()
+    yield remote
+    remote.server.shutdown()
+    thread.join(10)
+    remote.server.server_close()
+
+
+def make_endpoint(remote: Endpoint, **changes: object) -> Replica:
+    wish = make_external_wish(external_url=f"{remote.address}/v1", external_key="sk-1", **changes)
+    return make_replica(deployments.apply(actor=ADA, name="ext", wish=wish).deployment)
+
+
+def test_an_endpoint_is_asked_with_its_key(remote: Endpoint) -> None:
+    assert endpoint.ask_models(f"{remote.address}/v1", "sk-1") == Answered(("llama",))
+    assert endpoint.ask_models(remote.address, "") == Answered(("llama",))
+    assert remote.asked == [("/v1/models", "Bearer sk-1"), ("/v1/models", None)]
+
+
+@pytest.mark.parametrize(("status", "code"), [(401, "endpoint_key"), (403, "endpoint_key"), (500, "endpoint_status")])
+def test_a_refusal_is_told(remote: Endpoint, status: int, code: str) -> None:
+    remote.status = status
+    found = endpoint.ask_models(remote.address, "")
+    assert isinstance(found, Unusable)
+    assert found.code == code
+
+
+def test_a_redirect_is_not_followed(remote: Endpoint) -> None:
+    remote.status, remote.headers = 302, {"Location": f"{remote.address}/elsewhere"}
+    assert isinstance(endpoint.ask_models(remote.address, "sk-1"), Unusable)
+    assert len(remote.asked) == 1
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"data": 3}', b'{"data": [{}]}'])
+def test_what_is_not_a_list_of_models_is_no_endpoint(remote: Endpoint, body: bytes) -> None:
+    remote.body = body
+    found = endpoint.ask_models(remote.address, "")
+    assert isinstance(found, Unusable)
+    assert found.code == "endpoint_answer"
+
+
+def test_nobody_there_is_a_sentence() -> None:
+    found = endpoint.ask_models("http://127.0.0.1:1", "", timeout_s=2.0)
+    assert isinstance(found, Unusable)
+    assert found.code == "endpoint_unreachable"
+
+
+@pytest.mark.services
+@pytest.mark.django_db
+def test_an_endpoint_that_answers_is_ready(remote: Endpoint) -> None:
+    row = make_endpoint(remote)
+    assert endpoints.probe_all() == 1
+    row.refresh_from_db()
+    assert row.state == "ready"
+    assert endpoints.probe_all() == 0
+    assert list(row.transitions.values_list("seq", "from_state", "to_state")) == [(-1, "pending", "ready")]
+
+
+@pytest.mark.services
+@pytest.mark.django_db
+def test_one_late_answer_does_not_take_a_ready_endpoint_out(remote: Endpoint) -> None:
+    row = make_endpoint(remote)
+    endpoints.probe_all()
+    remote.status = 503
+    assert endpoints.probe_all() == 0
+    assert endpoints.probe_all() == 1
+    row.refresh_from_db()
+    assert (row.state, row.reason_code) == ("failed", "endpoint_status")
+    assert Event.objects.get(verb="replica.failed").level == "error"
+    remote.status = 200
+    assert endpoints.probe_all() == 1
+
+
+@pytest.mark.services
+@pytest.mark.django_db
+def test_an_unknown_endpoint_fails_at_once_with_the_reason(remote: Endpoint) -> None:
+    remote.status = 401
+    row = make_endpoint(remote)
+    endpoints.probe_all()
+    row.refresh_from_db()
+    assert (row.state, row.reason_hint) == ("failed", "Give another key.")
+
+
+@pytest.mark.services
+@pytest.mark.django_db
+def test_a_model_that_is_not_listed_is_told(remote: Endpoint) -> None:
+    row = make_endpoint(remote, external_model="other")
+    endpoints.probe_all()
+    row.refresh_from_db()
+    assert row.state == "ready"
+    assert "does not list the model other" in row.reason_message
+
+
+@pytest.mark.services
+@pytest.mark.django_db
+def test_a_stopped_endpoint_is_not_asked(remote: Endpoint) -> None:
+    make_endpoint(remote)
+    Replica.objects.update(goal="stop")
+    assert endpoints.probe_all() == 0
+    assert remote.asked == []
+    assert Deployment.objects.count() == 1

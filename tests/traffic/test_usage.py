@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import redis
+from django.db import connection
+from django.utils import timezone
+
+from controlplane.domain.usage import UsageRow
+from controlplane.lib import keys, valkey, wire
+from controlplane.traffic.models import UsageBatch, UsageMinute
+from controlplane.traffic.services import usage
+
+pytestmark = [pytest.mark.services, pytest.mark.django_db(transaction=True)]
+
+MINUTE = 1_800_000_000 - 1_800_000_000 % 60
+
+
+@pytest.fixture
+def client(valkey_server: str) -> Iterator[redis.Redis]:
+    client = valkey.connect(valkey_server)
+    yield client
+    client.close()
+
+
+def make_row(**fields: object) -> UsageRow:
+    given = {"minute": MINUTE, "tenant": "shop", "key_id": "1", "deployment": "chat", "requests": 1, **fields}
+    return UsageRow(**given)  # type: ignore[arg-type]
+
+
+def send(client: redis.Redis, *rows: UsageRow) -> None:
+    client.xadd(keys.usage(), {"usage": wire.encode(list(rows))})
+
+
+def test_batches_add_up_in_their_minute(client: redis.Redis) -> None:
+    send(client, make_row(requests=2, prompt_tokens=10, completion_tokens=5, batch_id="a"))
+    send(client, make_row(requests=1, errors=1, prompt_tokens=1, batch_id="b"), make_row(deployment="x", batch_id="b"))
+    assert usage.drain(client) == 2
+    row = UsageMinute.objects.get(deployment="chat")
+    assert row.minute == datetime.fromtimestamp(MINUTE, UTC)
+    assert (row.requests, row.errors, row.prompt_tokens, row.completion_tokens) == (3, 1, 11, 5)
+    assert UsageMinute.objects.count() == 2
+
+
+def test_what_was_taken_over_is_not_counted_again(client: redis.Redis) -> None:
+    send(client, make_row(batch_id="a"))
+    usage.drain(client)
+    assert usage.drain(client) == 0
+    assert UsageMinute.objects.get().requests == 1
+    assert client.xlen(keys.usage()) <= 1
+
+
+def test_a_batch_that_was_sent_twice_counts_once(client: redis.Redis) -> None:
+    send(client, make_row(batch_id="a"))
+    send(client, make_row(batch_id="a"))
+    usage.drain(client)
+    send(client, make_row(batch_id="a"))
+    usage.drain(client)
+    assert UsageMinute.objects.get().requests == 1
+
+
+def test_what_can_t_be_read_holds_nobody_up(client: redis.Redis) -> None:
+    client.xadd(keys.usage(), {"usage": b"{"})
+    client.xadd(keys.usage(), {"other": b""})
+    send(client, make_row(batch_id="a"))
+    usage.drain(client)
+    assert UsageMinute.objects.get().requests == 1
+
+
+def test_nothing_is_lost_when_the_rows_can_t_be_written(client: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    send(client, make_row(batch_id="a"))
+    with monkeypatch.context() as broken:
+        broken.setattr(usage, "_ADD", "SELECT 1 / 0 WHERE %s IS NOT NULL" + " AND %s IS NOT NULL" * 7)
+        with pytest.raises(Exception, match="division by zero"):
+            usage.drain(client)
+    assert usage.drain(client) == 1
+    assert UsageMinute.objects.get().requests == 1
+
+
+def test_two_workers_at_once_count_everything_once(client: redis.Redis) -> None:
+    for index in range(200):
+        send(client, make_row(batch_id=f"b{index}"))
+
+    def work() -> None:
+        try:
+            usage.drain()
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert UsageMinute.objects.get().requests == 200
+
+
+def test_ids_of_old_batches_are_forgotten() -> None:
+    now = timezone.now()
+    UsageBatch.objects.create(batch_id="old", taken_at=now - timedelta(days=8))
+    UsageBatch.objects.create(batch_id="new", taken_at=now)
+    assert usage.sweep(now=now) == 1
+    assert UsageBatch.objects.get().batch_id == "new"
