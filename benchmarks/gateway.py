@@ -11,6 +11,7 @@ PATH, `vllm-router` and `litellm` from the PATH or from `HEADWORKS_BENCH_PEERS/<
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -25,6 +26,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from controlplane.domain.routing import SNAPSHOT_SCHEMA, RoutedDeployment, RoutedKey, RoutedReplica, RoutingSnapshot
 from controlplane.embedded import valkey as embedded_valkey
@@ -52,7 +54,7 @@ class Target:
     missing: str = ""
     key: str = ""
     model: str = MODEL
-    rounds: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+    rounds: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 def free_port() -> int:
@@ -69,31 +71,21 @@ def find_program(name: str, peer: str) -> str | None:
     return shutil.which(name)
 
 
-def targets(rest: tuple[str, ...] = ("nginx", REFERENCE, "litellm")) -> list[Target]:
-    """Returns the gateway and its peers; those that are not installed say so in `missing`."""
+def targets(peers: tuple[str, ...]) -> list[Target]:
+    """Returns the gateway and the named peers; those that are not installed say so in `missing`."""
+    programs = {
+        "nginx": ("nginx", "apt-get install nginx-light"),
+        REFERENCE: ("router", "pip install vllm-router==0.1.17"),
+    }
+    programs["litellm"] = ("litellm", "pip install 'litellm[proxy]'")
+    starters = {"nginx": start_nginx, REFERENCE: start_router, "litellm": start_litellm}
     found = [Target("headworks", start_headworks, key=KEY)]
-    router, litellm, nginx = (
-        find_program(REFERENCE, "router"),
-        find_program("litellm", "litellm"),
-        find_program("nginx", "nginx"),
-    )
-    found.append(
-        Target("nginx", lambda *a: start_nginx(nginx or "", *a), "" if nginx else "apt-get install nginx-light")
-    )
-    found.append(
-        Target(
-            REFERENCE, lambda *a: start_router(router or "", *a), "" if router else "pip install vllm-router==0.1.17"
-        )
-    )
-    found.append(
-        Target(
-            "litellm",
-            lambda *a: start_litellm(litellm or "", *a),
-            "" if litellm else "pip install 'litellm[proxy]'",
-            KEY,
-        )
-    )
-    return [target for target in found if target.name == "headworks" or target.name in rest]
+    for name in peers:
+        folder, hint = programs[name]
+        program = find_program(name, folder)
+        start = functools.partial(starters[name], program or "")
+        found.append(Target(name, start, "" if program else hint, KEY if name == "litellm" else ""))
+    return found
 
 
 def start_headworks(engine: int, port: int, folder: Path) -> tuple[list[str], dict[str, str]]:
@@ -198,33 +190,47 @@ def wait_for_answer(target: Target, port: int, process: subprocess.Popen[bytes],
     raise RuntimeError(f"{target.name} gave no answer within {limit_s:g} s")
 
 
-def load(tools: Path, mode: str, target: Target, port: int, pid: int, seconds: float) -> dict[str, float]:
+def load(tools: Path, mode: str, target: Target, at: tuple[int, int], seconds: float) -> dict[str, Any]:
+    """Puts load on the proxy `at` (port, pid) and returns the client's figures."""
+    port, pid = at
     command = [sys.executable, str(tools / "load.py"), mode, "--url", f"http://127.0.0.1:{port}", "--pid", str(pid)]
     command += ["--model", target.model, "--key", target.key, "--secs", str(seconds), *LOAD_ARGUMENTS[mode]]
     output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=seconds + 120).stdout
-    figures: dict[str, float] = json.loads(output)
+    figures: dict[str, Any] = json.loads(output)
     return figures
 
 
-def measure(mode: str, chosen: list[Target], rounds: int, seconds: float, folder: Path, tools: Path) -> None:
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is measured, where the tools are, and where temporary files go."""
+
+    rounds: int
+    seconds: float
+    tools: Path
+    folder: Path
+
+
+def measure(mode: str, chosen: list[Target], plan: Plan) -> None:
     """Runs the rounds of one mode; each target keeps the figures of each round."""
     engine = free_port()
     with contextlib.ExitStack() as stack:
-        command = [sys.executable, str(tools / "mock_engine.py"), "--port", str(engine), *ENGINE_ARGUMENTS[mode]]
-        stack.enter_context(running(command, {}, folder / "engine.log"))
+        command = [sys.executable, str(plan.tools / "mock_engine.py"), "--port", str(engine), *ENGINE_ARGUMENTS[mode]]
+        stack.enter_context(running(command, {}, plan.folder / "engine.log"))
         started = []
         for target in chosen:
             port = free_port()
-            command, environment = target.start(engine, port, folder)
-            process = stack.enter_context(running(command, environment, folder / f"{target.name}.log"))
+            command, environment = target.start(engine, port, plan.folder)
+            process = stack.enter_context(running(command, environment, plan.folder / f"{target.name}.log"))
             wait_for_answer(target, port, process)
-            started.append((target, port, process.pid))
-        for number in range(rounds):
+            started.append((target, (port, process.pid)))
+        for number in range(plan.rounds):
             turn = number % len(started)
-            for target, port, pid in started[turn:] + started[:turn]:
-                figures = load(tools, mode, target, port, pid, seconds)
+            for target, at in started[turn:] + started[:turn]:
+                figures = load(plan.tools, mode, target, at, plan.seconds)
                 target.rounds.setdefault(mode, []).append(figures)
-                print(f"  {mode} round {number + 1}/{rounds} {target.name}: {figures[FIGURE[mode]]} µs", flush=True)
+                print(
+                    f"  {mode} round {number + 1}/{plan.rounds} {target.name}: {figures[FIGURE[mode]]} µs", flush=True
+                )
 
 
 def summary(chosen: list[Target]) -> dict[str, dict[str, dict[str, float | None]]]:
@@ -246,7 +252,7 @@ def summary(chosen: list[Target]) -> dict[str, dict[str, dict[str, float | None]
                 "ratio_to_vllm_router": ratio,
                 "p99_ms": statistics.median(one["p99_ms"] for one in rounds),
                 "per_s": statistics.median(one["rps" if mode == "plain" else "events_s"] for one in rounds),
-                "bad": sum(sum(one["bad"].values()) for one in rounds),  # type: ignore[attr-defined]
+                "bad": sum(sum(one["bad"].values()) for one in rounds),
             }
     return result
 
@@ -259,19 +265,18 @@ def table(result: Mapping[str, Mapping[str, Mapping[str, float | None]]]) -> str
         for name, row in rows.items():
             ratio = row["ratio_to_vllm_router"]
             shown = "-" if ratio is None else f"{ratio:.2f}"
-            lines.append(
-                f"  {name:14}{row['cpu_us']:>10.1f}{shown:>9}{row['per_s']:>10.0f}{row['p99_ms']:>10.1f}{row['bad']:>8.0f}"
-            )
+            figures = f"{row['per_s']:>10.0f}{row['p99_ms']:>10.1f}{row['bad']:>8.0f}"
+            lines.append(f"  {name:14}{row['cpu_us']:>10.1f}{shown:>9}{figures}")
     return "\n".join(lines)
 
 
-def main(rounds: int = 3, seconds: float = 6.0, only: tuple[str, ...] = ("nginx", REFERENCE, "litellm")) -> int:
+def main(rounds: int, seconds: float, peers: tuple[str, ...]) -> int:
     tools = Path(os.environ.get("HEADWORKS_SHARED", ROOT.parent / "shared")) / "bench"
     if not (tools / "load.py").exists():
         print(f"gateway: skipped, no load.py in {tools} (set HEADWORKS_SHARED)")
         return 0
     chosen = []
-    for target in targets(only):
+    for target in targets(peers):
         if target.missing:
             print(f"gateway: {target.name} is left out, it is not installed ({target.missing})")
         else:
@@ -282,9 +287,10 @@ def main(rounds: int = 3, seconds: float = 6.0, only: tuple[str, ...] = ("nginx"
         with running(command, {}, folder / "valkey.log"):
             while not (folder / "v.sock").exists():
                 time.sleep(0.05)
-            measure("plain", chosen, rounds, seconds, folder, tools)
+            plan = Plan(rounds, seconds, tools, folder)
+            measure("plain", chosen, plan)
             # LiteLLM can't keep up with 400 streams, so its figure would be that of another load
-            measure("stream", [one for one in chosen if one.name != "litellm"], rounds, seconds, folder, tools)
+            measure("stream", [one for one in chosen if one.name != "litellm"], plan)
     result = summary(chosen)
     written = ROOT / "benchmarks" / "results" / f"gateway-{time.strftime('%Y%m%d-%H%M%S')}.json"
     written.parent.mkdir(exist_ok=True)

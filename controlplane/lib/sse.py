@@ -68,7 +68,9 @@ class EventStream:
     def rest(self) -> bytes:
         """Returns what is left when the engine ended the stream without a blank line after its last event."""
         rest, self._held = self._held, b""
-        self.events += rest.count(_NEXT_DATA) + rest.startswith(_DATA)
+        if rest:
+            self.events += rest.count(_NEXT_DATA) + rest.startswith(_DATA)
+            self._last = rest
         return rest
 
     @property

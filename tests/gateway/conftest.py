@@ -143,6 +143,7 @@ async def read_answer(reader: asyncio.StreamReader) -> Answer:
         if headers.get("transfer-encoding") == "chunked":
             while size := int(await reader.readuntil(b"\r\n"), 16):
                 body += (await reader.readexactly(size + 2))[:-2]
+            await reader.readexactly(2)
         else:
             body = await reader.readexactly(int(headers.get("content-length", 0)))
         whole = True
@@ -161,12 +162,11 @@ StartGateway = Callable[..., Awaitable[Running]]
 
 @pytest.fixture
 async def start_gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[StartGateway]:
-    """`await start_gateway(snapshot, **settings)`; Valkey is a socket that nobody listens on unless REDIS_URL is set
-    by the test."""
+    """`await start_gateway(snapshot, redis_url, **settings)`; without an address there is no Valkey."""
     running: list[tuple[Server, asyncio.Task[None]]] = []
-    monkeypatch.setenv("REDIS_URL", f"unix://{tmp_path}/nobody.sock")
 
-    async def start(snapshot: RoutingSnapshot | None = None, **settings: object) -> Running:
+    async def start(snapshot: RoutingSnapshot | None = None, redis_url: str = "", **settings: object) -> Running:
+        monkeypatch.setenv("REDIS_URL", redis_url or f"unix://{tmp_path}/nobody.sock")
         if snapshot is not None:
             write_snapshot(tmp_path, snapshot)
         process = Process(make_settings(tmp_path, **settings))
