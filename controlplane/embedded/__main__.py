@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import NoReturn
 
 from controlplane import env
 from controlplane.embedded import say
 from controlplane.embedded.layout import Layout, here
+from controlplane.embedded.prepare import Prepared
 from controlplane.embedded.problems import LauncherError, in_words
 
 USAGE = "python -m controlplane.embedded up [--detach] | down | doctor | prepare"
 
 
-def up(layout: Layout, arguments: list[str]) -> int:
+def up(layout: Layout, arguments: list[str]) -> int:  # noqa: RET503 - the last line never returns
     from controlplane.embedded import prepare, state
     from controlplane.embedded import up as upper
     from controlplane.embedded.settings import read_settings
@@ -26,17 +28,20 @@ def up(layout: Layout, arguments: list[str]) -> int:
     if state.read(layout.state) is not None:
         return upper.say_already_running(layout, wait="--detach" in arguments)
     check_ports_early(layout)
-    made = prepare.prepare(layout)
+    go_on_in_the_new_environment(layout, prepare.prepare(layout), arguments)
+
+
+def go_on_in_the_new_environment(layout: Layout, made: Prepared, arguments: list[str]) -> NoReturn:
+    """Replaces this program by the interpreter of `.venv`; the pid stays."""
     handed_on = {
         "HEADWORKS_PREPARED_ENGINE": str(made.engine_python),
         "HEADWORKS_PREPARED_MODEL": str(made.model),
         **say.start_time_for_the_next(),
     }
     python = str(layout.control_python)
+    command = [python, "-m", "controlplane.embedded", "serve", *arguments]
     os.chdir(layout.root)
-    os.execve(  # noqa: S606
-        python, [python, "-m", "controlplane.embedded", "serve", *arguments], {**os.environ, **handed_on}
-    )
+    os.execve(python, command, {**os.environ, **handed_on})  # noqa: S606
 
 
 def check_ports_early(layout: Layout) -> None:

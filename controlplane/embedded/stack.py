@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 from controlplane.embedded import children, engines, logs, proc, say, settings
 from controlplane.embedded.children import Child, Service
+from controlplane.embedded.engines import Engine
 from controlplane.embedded.layout import Layout
 from controlplane.embedded.problems import LauncherError
 from controlplane.embedded.proc import ProcessId
@@ -116,12 +117,16 @@ class Stack:
 
     # ending
 
-    def stop(self) -> list[str]:
-        """Ends everything in order and returns what could not be ended. A second signal skips the draining."""
+    def stop(self, spared: Sequence[Engine] = ()) -> list[str]:
+        """Ends everything in order and returns what could not be ended. A second signal skips the draining.
+
+        `spared` engines go on: they ran before a start that failed, and serve on when the next one succeeds.
+        """
         asked = self.stops_asked
         for name in FIRST_TO_END:
             self._ask(name)
-        self._drain_engines(lambda: self.stops_asked > asked)
+        if not spared:
+            self._drain_engines(lambda: self.stops_asked > asked)
         self._await(FIRST_TO_END)
         others = [name for name in self.children if name not in SERVERS]
         for name in others:
@@ -130,7 +135,7 @@ class Stack:
         for name in SERVERS:
             self._ask(name)
             self._await([name])
-        return sweep(self.layout)
+        return sweep(self.layout, spared)
 
     def _drain_engines(self, hurry: Callable[[], bool]) -> None:
         node = self.children.get("node")
@@ -170,9 +175,9 @@ def last_words(child: Child, what: str) -> str:
     return f"{child.service.name} {what}. Its last words: {last} (log: {child.log})"
 
 
-def sweep(layout: Layout) -> list[str]:
+def sweep(layout: Layout, spared: Sequence[Engine] = ()) -> list[str]:
     """Ends whatever an installation has left running, engines included; returns what lives even then, in words."""
-    left = engines.end(engines.living(layout.home), 10)
+    left = engines.end([engine for engine in engines.living(layout.home) if engine not in spared], 10)
     return [describe(process) for process in [*left, *sweep_processes(layout)]]
 
 

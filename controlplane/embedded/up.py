@@ -25,6 +25,7 @@ from controlplane.embedded import (
     stack,
     state,
 )
+from controlplane.embedded.engines import Engine
 from controlplane.embedded.layout import Layout
 from controlplane.embedded.prepare import Prepared
 from controlplane.embedded.problems import LauncherError, in_words
@@ -44,6 +45,8 @@ def run(layout: Layout, prepared: Prepared, *, detached: bool) -> int:
         return ALREADY_RUNNING if detached else 0
     running = Stack(layout)
     status = 0
+    spared: list[Engine] = []
+    before = engines.living(layout.home)
     try:
         state.write(layout.state, state.STARTING, chosen.console_url, chosen.gateway_url)
         first_run = start_everything(running, layout, chosen, prepared)
@@ -56,14 +59,14 @@ def run(layout: Layout, prepared: Prepared, *, detached: bool) -> int:
         say.step("Stopping (once more Ctrl-C ends engines at once)")
     except (LauncherError, env.SettingError, OSError) as error:
         say.problem(in_words(error))
-        status = 1
+        status, spared = 1, before
     state.write(layout.state, state.STOPPING, chosen.console_url, chosen.gateway_url)
-    left = running.stop()
+    left = running.stop(spared)
     if left:
         say.problem(f"These processes could not be ended: {'; '.join(left)}")
         return 1
     layout.state.unlink(missing_ok=True)
-    say.step("Everything has ended; the data is kept")
+    say.step("Everything has ended; the data is kept" if not spared else "Ended; engines that ran before go on")
     return status
 
 
