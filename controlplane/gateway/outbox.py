@@ -21,6 +21,7 @@ import msgspec
 import redis.asyncio
 
 from controlplane.domain.rollups import Rollup
+from controlplane.domain.usage import UsageRow
 from controlplane.gateway.metering import Meter, UsageKey, Used
 from controlplane.gateway.sampling import Turn
 from controlplane.lib import keys, sample_store, valkey
@@ -33,20 +34,6 @@ USAGE_ROWS_MAX = 100_000
 USAGE_STREAM_MAX = 200_000
 ROLLUP_BACKLOG = 20_000
 LAST_FLUSH_S = 2.0
-
-
-class UsageRow(msgspec.Struct, frozen=True):
-    """One row of a batch in the stream `keys.usage()`. `minute` is its start in seconds since the epoch."""
-
-    minute: int
-    tenant: str
-    key_id: str
-    deployment: str
-    requests: int
-    errors: int
-    prompt_tokens: int
-    completion_tokens: int
-    batch_id: str
 
 
 class Outbox:
