@@ -45,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m engine_adapters.simulated.demo", allow_abbrev=False)
     parser.add_argument("--first-run", type=Path, default=env.headworks_home() / "first-run.json")
     parser.add_argument("--day-s", type=float, default=900.0, help="how long a day takes, in seconds")
+    parser.add_argument("--begin-hour", type=float, default=8.0, help="the hour of the day at which it begins")
     parser.add_argument("--scale", type=float, default=1.0, help="times the plan's traffic")
     parser.add_argument("--max-in-flight", type=int, default=200, help="requests beyond are not sent")
     parser.add_argument("--seed", type=int, default=1)
@@ -96,8 +97,9 @@ class _Traffic:
     async def run(self, ended: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
         begin, report_at = loop.time(), REPORT_EVERY_S
+        begin_at = self._arguments.begin_hour / 24
         chance = random.Random(self._arguments.seed)  # noqa: S311 - traffic, no secret
-        for arrival in plan.arrivals(chance, self._arguments.day_s, self._arguments.scale):
+        for arrival in plan.arrivals(chance, self._arguments.day_s, self._arguments.scale, begin_at):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(ended.wait(), max(0.0, begin + arrival.at - loop.time()))
             if ended.is_set():
@@ -125,7 +127,7 @@ class _Traffic:
             self._failed += 1
 
     def _report(self, at: float) -> None:
-        hour = (at / self._arguments.day_s) % 1.0 * 24
+        hour = (at / self._arguments.day_s * 24 + self._arguments.begin_hour) % 24
         _say(
             f"demo: {int(hour):02d}:{int(hour % 1 * 60):02d} of the demo's day, {len(self._tasks)} running, "
             f"{self._answered} answered, {self._failed} failed, {self._held_back} held back"

@@ -51,17 +51,17 @@ DEPLOYMENTS: tuple[DemoDeployment, ...] = (
         "demo-chat-8b", "demo-chat-8b", 8_030_000_000, 4, 1,
         # half of each card is left to others, so that a demonstration's traffic can fill the cache
         {"parameters_billion": 8.03, "kv_bytes_per_token": 131_072, "max_num_seqs": 48, "gpu_memory_utilization": 0.4},
-        peak_requests_per_s=4.0, busiest_at=0.5, prompt_tokens=1200, output_tokens=220,
+        peak_requests_per_s=8.0, busiest_at=0.5, prompt_tokens=2500, output_tokens=500,
     ),
     DemoDeployment(
         "demo-code-32b", "demo-code-32b", 32_800_000_000, 2, 2,
         {"parameters_billion": 32.8, "kv_bytes_per_token": 262_144, "max_num_seqs": 32, "gpu_memory_utilization": 0.6},
-        peak_requests_per_s=1.5, busiest_at=0.65, prompt_tokens=4000, output_tokens=350,
+        peak_requests_per_s=3.0, busiest_at=0.65, prompt_tokens=4000, output_tokens=600,
     ),
     DemoDeployment(
         "demo-chat-70b", "demo-chat-70b", 70_600_000_000, 2, 4,
         {"parameters_billion": 70.6, "kv_bytes_per_token": 327_680, "max_num_seqs": 32, "gpu_memory_utilization": 0.7},
-        peak_requests_per_s=1.2, busiest_at=0.4, prompt_tokens=2000, output_tokens=400,
+        peak_requests_per_s=2.5, busiest_at=0.4, prompt_tokens=2000, output_tokens=600,
     ),
 )  # fmt: skip
 
@@ -91,16 +91,23 @@ def rate(deployment: DemoDeployment, at: float, day_s: float, scale: float) -> f
 
 
 def arrivals(
-    chance: random.Random, day_s: float, scale: float, deployments: Sequence[DemoDeployment] = DEPLOYMENTS
+    chance: random.Random,
+    day_s: float,
+    scale: float,
+    begin_at: float = 0.0,
+    deployments: Sequence[DemoDeployment] = DEPLOYMENTS,
 ) -> Iterator[Arrival]:
-    """Yields requests without end in the order of their times: a Poisson stream whose rate follows the day."""
+    """Yields requests without end in the order of their times: a Poisson stream whose rate follows the day.
+
+    The first moment is at the share `begin_at` of the day.
+    """
     most = scale * sum(deployment.peak_requests_per_s for deployment in deployments)
     now = 0.0
     while True:
         now += chance.expovariate(most)
         pick = chance.random() * most
         for deployment in deployments:
-            pick -= rate(deployment, now, day_s, scale)
+            pick -= rate(deployment, now + begin_at * day_s, day_s, scale)
             if pick < 0:
                 yield _request(chance, now, deployment)
                 break

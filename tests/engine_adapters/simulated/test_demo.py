@@ -47,7 +47,7 @@ def test_every_request_fits_its_model() -> None:
 
 def test_lengths_have_the_plan_s_median() -> None:
     chosen = [one.prompt_tokens for one in make_requests(4000) if one.deployment == "demo-chat-8b"]
-    assert statistics.median(chosen) == pytest.approx(1200, rel=0.1)
+    assert statistics.median(chosen) == pytest.approx(2500, rel=0.1)
 
 
 def test_the_day_has_a_busy_and_a_quiet_time() -> None:
@@ -57,9 +57,14 @@ def test_the_day_has_a_busy_and_a_quiet_time() -> None:
 
 
 def test_the_busy_half_of_the_day_has_most_requests() -> None:
-    requests = [one for one in make_requests(6000) if one.at < DAY_S and one.deployment == "demo-chat-8b"]
+    requests = [one for one in make_requests(12_000) if one.at < DAY_S and one.deployment == "demo-chat-8b"]
     busy = [one for one in requests if 0.25 < one.at / DAY_S < 0.75]
     assert len(busy) > 2 * (len(requests) - len(busy))
+
+
+def test_it_can_begin_at_any_time_of_the_day() -> None:
+    night, noon = (next(arrivals(random.Random(1), DAY_S, 1.0, begin_at)).at for begin_at in (0.0, 0.5))
+    assert noon < night
 
 
 async def test_a_request_is_answered_by_what_speaks_openai(simulated_engine: RunningEngine) -> None:
