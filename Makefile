@@ -3,6 +3,9 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 RUN := HEADWORKS_DEBUG=1 $(VENV)/bin/python
+CACHE := $(or $(HEADWORKS_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/headworks)
+ENGINE := HEADWORKS_ENGINE_PYTHON="$(CURDIR)/.venv-engine/bin/python" \
+  HEADWORKS_MODEL_PATH="$(CACHE)/models/smollm2-135m-instruct"
 LAUNCH := PYTHON="$(PYTHON)" sh controlplane/embedded/launch.sh
 
 .PHONY: help up down demo doctor prepare test check bench lint dev-env chromium
@@ -49,7 +52,7 @@ chromium:
 	else echo "Chromium is missing and this is not root: tests in a browser will be skipped"; fi
 
 test: prepare lint chromium  ## everything, on real services, a real engine and a real browser
-	$(RUN) -m pytest
+	$(ENGINE) $(RUN) -m pytest
 
 bench: dev-env prepare  ## measure the gateway on this machine
 	$(RUN) -m benchmarks.run

@@ -58,9 +58,9 @@ def serve(layout: Layout, arguments: list[str]) -> int:
     from controlplane.embedded import up as upper
 
     if "--detach" in arguments:
-        return upper.detach(layout)
+        return upper.detach(layout, *(argument for argument in arguments if argument != "--detach"))
     prepared = upper.prepared_by(dict(os.environ))
-    return upper.run(layout, prepared, detached="--detached" in arguments)
+    return upper.run(layout, prepared, detached="--detached" in arguments, demo="--demo" in arguments)
 
 
 def down(layout: Layout, _arguments: list[str]) -> int:

@@ -25,23 +25,30 @@ class Engine:
     deployment: str
     process: ProcessId
     group: int
+    node: Path  # the folder of its node
 
 
 def records(home: Path) -> Iterator[dict[str, Any]]:
     """Yields the records of all replicas of all nodes in the data folder; those that can't be read are left out."""
+    for _path, record in files(home):
+        yield record
+
+
+def files(home: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yields the same records, each with its path."""
     for path in sorted((home / "node").glob("*/replicas/*/record.json")):
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
         if isinstance(record, dict):
-            yield record
+            yield path, record
 
 
 def living(home: Path) -> list[Engine]:
     """Returns the engines of which anything still runs, each known by pid and start time."""
     found: list[Engine] = []
-    for record in records(home):
+    for path, record in files(home):
         pid, ticks = record.get("pid"), record.get("process_started_ticks")
         desired = record.get("desired") or {}
         if not isinstance(pid, int) or not isinstance(ticks, int):
@@ -55,6 +62,7 @@ def living(home: Path) -> list[Engine]:
                     deployment=str(desired.get("deployment", "")),
                     process=process,
                     group=group,
+                    node=path.parents[2],
                 )
             )
     return found
@@ -82,21 +90,19 @@ def _signal_group(engine: Engine, number: signal.Signals) -> None:
             return
 
 
-def ask_to_stop_all(home: Path, drain_s: int) -> list[Path]:
-    """Asks the node worker to drain and end every engine; returns the folders in which it will say that it has.
+def ask_to_stop_all(nodes: list[Path], drain_s: int) -> None:
+    """Asks the workers of these nodes (their folders) to drain and end every engine.
 
     A node worker that starts anew forgets the request, so this may be called again and again until it is done.
     """
-    folders = sorted(path for path in (home / "node").glob("*") if path.is_dir())
-    for folder in folders:
+    for folder in nodes:
         if (folder / "stop-all").exists() or (folder / "stopped-all").exists():
             continue
         scratch = folder / "stop-all.new"
         scratch.write_text(str(drain_s), encoding="utf-8")
         scratch.replace(folder / "stop-all")
-    return folders
 
 
-def have_stopped(home: Path, folders: list[Path]) -> bool:
+def have_stopped(home: Path, nodes: list[Path]) -> bool:
     """Returns whether no engine runs and every node worker that was asked has taken note of it."""
-    return all((folder / "stopped-all").exists() for folder in folders) and not living(home)
+    return all((folder / "stopped-all").exists() for folder in nodes) and not living(home)

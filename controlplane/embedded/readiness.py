@@ -12,6 +12,7 @@ from controlplane.embedded import services
 from controlplane.embedded.settings import LaunchSettings
 
 ON_THE_WAY = ("starting", "waiting", "draining")
+NOWHERE = "waiting"  # no accelerator is free for it; that may change when a node registers, or never
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class Progress:
     problem: str = ""
 
 
-def progress(first_run: dict[str, Any], settings: LaunchSettings) -> Progress:
+def progress(first_run: dict[str, Any], settings: LaunchSettings, *, nodes_are_known: bool) -> Progress:
     """Returns how far the deployments are. Without a valid token of the first run it waits for the console alone."""
     token = first_run.get("api_token")
     answer = (
@@ -33,7 +34,7 @@ def progress(first_run: dict[str, Any], settings: LaunchSettings) -> Progress:
         return Progress(waiting="the console")
     if answer is None or answer[0] != 200:
         return Progress()
-    return judge(statuses(answer[1]))
+    return judge(statuses(answer[1]), nodes_are_known=nodes_are_known)
 
 
 def statuses(body: bytes) -> dict[str, str]:
@@ -47,11 +48,16 @@ def statuses(body: bytes) -> dict[str, str]:
     return {str(row["name"]): str(row.get("status", "")) for row in rows if isinstance(row, dict) and "name" in row}
 
 
-def judge(by_name: dict[str, str]) -> Progress:
-    """Returns what is on the way and what has failed."""
-    waiting = ", ".join(f"{name} ({status})" for name, status in by_name.items() if status in ON_THE_WAY)
-    failed = ", ".join(name for name, status in by_name.items() if status == "failed")
-    return Progress(waiting, f"{failed} failed; its page in the console says why." if failed else "")
+def judge(by_name: dict[str, str], *, nodes_are_known: bool = False) -> Progress:
+    """Returns what is on the way and what will not become ready.
+
+    Once every node has had time to register, what finds no place is no longer waited for.
+    """
+    given_up = (NOWHERE, "failed") if nodes_are_known else ("failed",)
+    lost = ", ".join(f"{name} ({status})" for name, status in by_name.items() if status in given_up)
+    on_the_way = {name: status for name, status in by_name.items() if status in ON_THE_WAY and status not in given_up}
+    waiting = ", ".join(f"{name} ({status})" for name, status in on_the_way.items())
+    return Progress(waiting, f"Not ready: {lost}. Its page in the console says why." if lost else "")
 
 
 def first_answer(first_run: dict[str, Any], settings: LaunchSettings) -> int | None:

@@ -13,6 +13,8 @@ from controlplane.embedded.settings import LaunchSettings
 
 GATEWAY = "gateway"
 NODE = "node"
+FLEET = "fleet"
+TRAFFIC = "demo"
 GATEWAY_PATIENCE_S = 30.0
 
 
@@ -41,6 +43,24 @@ def services(layout: Layout, settings: LaunchSettings, environ: Mapping[str, str
                 "--without-gossip", "--without-mingle", "-l", "INFO"),
         service("beat", *celery, "beat", "-l", "INFO", "--pidfile="),
     ]  # fmt: skip
+
+
+def fleet_services(layout: Layout, environ: Mapping[str, str]) -> list[Service]:
+    """Returns the simulated nodes of `make demo` and the collector that serves them."""
+    python = str(layout.control_python)
+    nodes = str(layout.home / "node")
+    return [
+        Service("fleet", (python, "-m", "workers.node.simulated_fleet"), environ),
+        Service(
+            "fleet-collector", (python, "-m", "workers.node.collector", "--all-nodes-under", nodes), environ
+        ),
+    ]  # fmt: skip
+
+
+def demo_traffic(layout: Layout, environ: Mapping[str, str]) -> Service:
+    """Returns the process that makes the demonstration's deployments and sends requests to them."""
+    command = (str(layout.control_python), "-m", "engine_adapters.simulated.demo", "--first-run", str(layout.first_run))
+    return Service(TRAFFIC, command, environ)
 
 
 def answers(base_url: str, path: str) -> bool:

@@ -18,7 +18,14 @@ TICK_S = 0.2
 BOUND_LOGS_EVERY_S = 5.0
 DRAIN_S = 10
 FAILURES_WHILE_STARTING = 4
-FIRST_TO_END = ("gateway", "controller", "beat", "worker")  # intake, and whatever would replace a drained engine
+# intake, and whatever would replace a drained engine
+FIRST_TO_END = ("demo", "gateway", "controller", "beat", "worker")
+    "demo",
+    "gateway",
+    "controller",
+    "beat",
+    "worker",
+)  # intake, and whatever would replace a drained engine
 SERVERS = ("valkey", "postgres")
 
 
@@ -138,15 +145,17 @@ class Stack:
         return sweep(self.layout, spared)
 
     def _drain_engines(self, hurry: Callable[[], bool]) -> None:
-        node = self.children.get("node")
+        nodes = [self.children[name] for name in ("node", "fleet") if name in self.children]
         running = engines.living(self.layout.home)
-        if not running or node is None:
+        if not running or not nodes:
             return
         say.step(f"Draining {len(running)} engine{'s' if len(running) > 1 else ''} ({DRAIN_S} s at most)")
+        folders = sorted({engine.node for engine in running})
         deadline = time.monotonic() + DRAIN_S + 20
         while time.monotonic() < deadline and not hurry():
-            node.keep(time.monotonic())  # a node worker that dies now comes back and is asked again
-            folders = engines.ask_to_stop_all(self.layout.home, DRAIN_S)
+            for node in nodes:
+                node.keep(time.monotonic())  # a node worker that dies now comes back and is asked again
+            engines.ask_to_stop_all(folders, DRAIN_S)
             if engines.have_stopped(self.layout.home, folders):
                 break
             time.sleep(TICK_S)

@@ -33,10 +33,11 @@ from controlplane.embedded.settings import LaunchSettings
 from controlplane.embedded.stack import Stack, Stopped
 
 READY_LIMIT_S = 420.0
+NODES_KNOWN_AFTER_S = 30.0
 ALREADY_RUNNING = 3
 
 
-def run(layout: Layout, prepared: Prepared, *, detached: bool) -> int:
+def run(layout: Layout, prepared: Prepared, *, detached: bool, demo: bool) -> int:
     """Runs the stack until somebody ends it. Returns the exit status of the launcher."""
     chosen = settings.read_settings(layout)
     lock = state.take_lock(layout)
@@ -49,9 +50,11 @@ def run(layout: Layout, prepared: Prepared, *, detached: bool) -> int:
     before = engines.living(layout.home)
     try:
         state.write(layout.state, state.STARTING, chosen.console_url, chosen.gateway_url)
-        first_run = start_everything(running, layout, chosen, prepared)
+        first_run = start_everything(running, layout, chosen, prepared, demo=demo)
         state.write(layout.state, state.READY, chosen.console_url, chosen.gateway_url)
         say_ready(layout, first_run, detached=detached)
+        if demo:
+            say.step("The simulated cluster fills with traffic within a minute; nodes sim-01 … in the console")
         if not detached:
             running.follow()
         running.run()
@@ -70,7 +73,9 @@ def run(layout: Layout, prepared: Prepared, *, detached: bool) -> int:
     return status
 
 
-def start_everything(running: Stack, layout: Layout, chosen: LaunchSettings, prepared: Prepared) -> dict[str, Any]:
+def start_everything(
+    running: Stack, layout: Layout, chosen: LaunchSettings, prepared: Prepared, *, demo: bool
+) -> dict[str, Any]:
     """Starts servers and processes in order, waits until all is ready, and returns first-run.json's content."""
     left = stack.sweep_processes(layout)  # of a launcher that was killed
     if left:
@@ -88,12 +93,15 @@ def start_everything(running: Stack, layout: Layout, chosen: LaunchSettings, pre
     if adopted:
         say.step(f"Engines that went on running: {', '.join(engine.deployment for engine in adopted)}")
     say.step("Starting node worker, controller, gateway, collector, console, control worker and beat")
-    for service in services.services(layout, chosen, environ):
+    started = services.services(layout, chosen, environ)
+    for service in [*started, *(services.fleet_services(layout, environ) if demo else [])]:
         running.start(service)
     for name in (services.GATEWAY, "console"):
         running.wait_ready(running.children[name], 60)
         say.step(f"{name} answers")
     wait_for_deployments(running, layout, chosen, first_run)
+    if demo:
+        running.start(services.demo_traffic(layout, environ))
     return first_run
 
 
@@ -115,13 +123,14 @@ def start_servers(running: Stack, layout: Layout, environ: dict[str, str]) -> No
 
 def wait_for_deployments(running: Stack, layout: Layout, chosen: LaunchSettings, first_run: dict[str, Any]) -> None:
     """Waits until every deployment is ready or has failed, and the first one has really answered."""
-    said = ""
+    said, begun = "", time.monotonic()
     last = readiness.Progress()
 
     def settled() -> bool:
         nonlocal said, last
         running.check_all_start()
-        last = readiness.progress(first_run, chosen)
+        known = time.monotonic() - begun > NODES_KNOWN_AFTER_S
+        last = readiness.progress(first_run, chosen, nodes_are_known=known)
         if last.waiting and last.waiting != said:
             said = last.waiting
             say.step(f"Waiting for {said}")
@@ -194,14 +203,14 @@ def say_already_running(layout: Layout, *, wait: bool) -> int:
     return wait_for_the_other(layout) if wait else 0
 
 
-def detach(layout: Layout) -> int:
+def detach(layout: Layout, *arguments: str) -> int:
     """Starts the launcher in a session of its own and returns when everything is ready."""
     path = layout.logs / "launcher.log"
     logs.bound(path, 1_000_000)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     follower = logs.Follower("", path)
     follower.prefix = ""
-    command = [sys.executable, "-m", "controlplane.embedded", "serve", "--detached"]
+    command = [sys.executable, "-m", "controlplane.embedded", "serve", "--detached", *arguments]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=descriptor, stderr=descriptor, cwd=layout.root,
         start_new_session=True, env={**os.environ, **say.start_time_for_the_next()},

@@ -70,13 +70,13 @@ def test_records_without_a_process_or_damaged_are_left_out(tmp_path: Path) -> No
 def test_the_request_to_stop_all_is_made_again_when_a_node_forgot_it(tmp_path: Path) -> None:
     folder = tmp_path / "node" / "n1"
     folder.mkdir(parents=True)
-    assert engines.ask_to_stop_all(tmp_path, 10) == [folder]
+    engines.ask_to_stop_all([folder], 10)
     assert (folder / "stop-all").read_text() == "10"
     assert not engines.have_stopped(tmp_path, [folder])
     (folder / "stop-all").unlink()
-    engines.ask_to_stop_all(tmp_path, 10)
+    engines.ask_to_stop_all([folder], 10)
     assert (folder / "stop-all").exists()
     (folder / "stop-all").rename(folder / "stopped-all")
-    engines.ask_to_stop_all(tmp_path, 10)
+    engines.ask_to_stop_all([folder], 10)
     assert not (folder / "stop-all").exists()
     assert engines.have_stopped(tmp_path, [folder])

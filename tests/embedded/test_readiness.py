@@ -21,7 +21,14 @@ def test_what_is_on_its_way_is_waited_for(status: str) -> None:
 def test_a_failed_deployment_is_said_and_not_waited_for() -> None:
     found = judge({"a": "failed"})
     assert found.waiting == ""
-    assert found.problem.startswith("a failed")
+    assert found.problem.startswith("Not ready: a (failed)")
+
+
+def test_what_finds_no_place_is_waited_for_only_until_the_nodes_are_known() -> None:
+    assert judge({"a": "waiting"}).waiting == "a (waiting)"
+    found = judge({"a": "waiting", "b": "starting"}, nodes_are_known=True)
+    assert found.waiting == "b (starting)"
+    assert "a (waiting)" in found.problem
 
 
 @pytest.mark.parametrize("wrap", [lambda rows: {"results": rows}, lambda rows: rows])
