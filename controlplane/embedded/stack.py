@@ -20,12 +20,6 @@ DRAIN_S = 10
 FAILURES_WHILE_STARTING = 4
 # intake, and whatever would replace a drained engine
 FIRST_TO_END = ("demo", "gateway", "controller", "beat", "worker")
-    "demo",
-    "gateway",
-    "controller",
-    "beat",
-    "worker",
-)  # intake, and whatever would replace a drained engine
 SERVERS = ("valkey", "postgres")
 
 
