@@ -88,6 +88,8 @@ class ReplicaMachine:
     warming_up: bool = False  # a warm-up generation is under way
     unhealthy_since: float | None = None
     died: Reason | None = None  # why the leader ended by itself while the replica was draining
+    running: int | None = None  # requests in the engine at the last count of a drain
+    drained: str = ""  # how the drain went, for the reason of `stopped`
 
     # -- events in, instructions out ---------------------------------------------------------------------------
 
@@ -215,8 +217,11 @@ class ReplicaMachine:
         return self._fail_and_end(Reason("health_lost", text, "Read the engine's log; it may hang."), now)
 
     def _in_flight(self, requests: int | None, now: float) -> list[Instruction]:
-        settled = now - self.exit_since >= self.limits.drain_settle_s
-        if self.state == "draining" and self.exit_phase == "wait" and requests == 0 and settled:
+        if self.state != "draining" or self.exit_phase != "wait":
+            return []
+        self.running = requests
+        if requests == 0 and now - self.exit_since >= self.limits.drain_settle_s:
+            self.drained = "Every request had finished."
             return self._begin_term(now)
         return []
 
@@ -298,8 +303,14 @@ class ReplicaMachine:
         match self.exit_phase:
             case "none":
                 return self._begin_term(now)
+            case "wait" if waited >= self.drain_timeout_s:
+                left = "an unknown number of" if self.running is None else self.running
+                self.drained = (
+                    f"The drain limit of {self.drain_timeout_s:g} s was reached, {left} requests were cut off."
+                )
+                return self._begin_term(now)
             case "wait":
-                return self._begin_term(now) if waited >= self.drain_timeout_s else [CountInFlight()]
+                return [CountInFlight()]
             case "term" if waited >= self.limits.term_grace_s:
                 self._exit_to("kill", now)
                 return [SignalGroup("KILL"), ConfirmGone()]
@@ -336,7 +347,7 @@ class ReplicaMachine:
         self.retry_at = now + backoff_s(self.attempt, self.limits)
 
     def _stopped(self, now: float) -> None:
-        reason = Reason("gone", "No process of the engine is left.")
+        reason = Reason("gone", f"{self.drained} No process of the engine is left.".strip())
         if self.died is not None:
             text = f"The engine ended by itself while it was draining: {self.died.message}"
             reason = replace(self.died, message=text)

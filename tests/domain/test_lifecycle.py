@@ -320,6 +320,16 @@ def test_an_engine_that_does_not_say_is_given_the_whole_limit() -> None:
     assert driver.tick(1) == [SignalGroup("TERM"), ConfirmGone()]
 
 
+@pytest.mark.parametrize(("requests", "text"), [(2, "2 requests were cut"), (None, "an unknown number of requests")])
+def test_the_end_tells_what_a_drain_limit_has_cut_off(requests: int | None, text: str) -> None:
+    driver = make_ready()
+    driver(GoalSet("stop"))
+    driver(InFlight(0, requests))
+    driver.tick(31)
+    driver(GroupGone(0))
+    assert text in driver.machine.transitions[-1].reason.message
+
+
 def test_who_ignores_sigterm_gets_sigkill() -> None:
     driver = make_ready()
     driver(GoalSet("stop", drain_timeout_s=0))

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
 from celery import Celery, bootsteps
+from celery.exceptions import SecurityWarning
 from celery.worker import state
 from celery.worker.consumer import Consumer
 
@@ -38,6 +40,7 @@ app.conf.update(
     },
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,  # the default gives up after 100 attempts, and the worker ends
+    accept_content=["json"],
     task_ignore_result=True,
     worker_prefetch_multiplier=1,
     worker_enable_remote_control=False,
@@ -113,8 +116,11 @@ def main() -> None:
         level=env.read_str("HEADWORKS_LOG_LEVEL", "INFO"), format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
     name = records.node_name()
+    # Only JSON is accepted, so root is no more dangerous here than for any other process of the container.
+    warnings.filterwarnings("ignore", category=SecurityWarning)
     arguments = [
-        "worker", "--queues", f"node.{name}", "--hostname", f"node@{name}", "--pool", "threads",
+        "--quiet", "worker", "--queues", f"node.{name}", "--hostname", f"node@{name}", "--pool", "threads",
         "--concurrency", "2", "--without-gossip", "--without-mingle", "--without-heartbeat",
+        "--loglevel", env.read_str("HEADWORKS_LOG_LEVEL", "INFO"),
     ]  # fmt: skip
     app.worker_main(arguments)
