@@ -10,11 +10,8 @@ from controlplane.api import errors
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("api/", include("controlplane.api.urls")),
+    path("", include("controlplane.console.urls")),
 ]
-try:
-    urlpatterns.append(path("", include("controlplane.console.urls")))
-except ImportError:  # the pages are not all there yet
-    pass
 
 
 def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:

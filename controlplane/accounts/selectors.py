@@ -50,7 +50,7 @@ def token(token_id: int) -> ApiToken:
 
 def tenants(*, search: str | None = None) -> QuerySet[Tenant]:
     """Returns tenants with `keys_usable` (not revoked) and `newest_key_at`."""
-    rows = Tenant.objects.annotate(
+    rows = Tenant.objects.order_by("name").annotate(
         keys_usable=Count("api_keys", filter=Q(api_keys__revoked_at=None)), newest_key_at=Max("api_keys__created_at")
     )
     if search:

@@ -54,7 +54,7 @@ def deployments(
 
     `replicas_ready` leaves out those on a lost node: they are `replicas_unknown`. `state` is one of `STATUSES`.
     """
-    rows = _counted(Deployment.objects.select_related("variant__model", "pool", "revision"))
+    rows = _counted(Deployment.objects.select_related("variant__model", "pool", "revision")).order_by("name")
     if state:
         rows = rows.filter(Exact(F("status_now"), state))
     if engine:

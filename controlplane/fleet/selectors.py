@@ -23,6 +23,7 @@ def nodes(
         accelerators_total=Count("accelerators", filter=_PRESENT),
         accelerators_taken=Count("accelerators__reservation", filter=_PRESENT),
     )
+    rows = rows.order_by("name")  # a count takes away the model's own order
     if pool:
         rows = rows.filter(pool__name=pool)
     if lost is not None:
@@ -65,7 +66,7 @@ def pools() -> QuerySet[Pool]:
     return Pool.objects.annotate(
         nodes_total=Count("nodes", distinct=True),
         nodes_lost=Count("nodes", filter=Q(nodes__lost=True), distinct=True),
-    )
+    ).order_by("name")
 
 
 def pool(name: str) -> Pool:
