@@ -50,8 +50,8 @@ FIELDS: tuple[SettingField, ...] = (
     ),
     SettingField(
         "kv_cache_memory_bytes", "int", "KV cache memory",
-        "Memory of the KV cache on each accelerator, instead of what the share leaves over. On CPU nodes empty means "
-        "1 GiB, because the machine's memory is shared.",
+        "Memory of the KV cache on each accelerator, instead of what the share leaves over. On CPU nodes it counts in "
+        "whole GiB, and empty means 1 GiB, because the machine's memory is shared.",
         minimum=1024**2, maximum=1024**5, unit="bytes",
     ),
     SettingField(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -18,7 +20,7 @@ from controlplane.lib.metrics_text import Reader, Wanted
 from engine_adapters import registry
 from engine_adapters.base import EngineAdapter, LaunchPlace, MetricNames
 from engine_adapters.vllm.server.guard import SERVED
-from tests.engine_adapters.running import KEY, RunningEngine, wait_for
+from tests.engine_adapters.running import CODE_ROOT, KEY, RunningEngine, wait_for
 
 ADAPTERS = [registry.get(name) for name in registry.names()]
 MANAGED = [adapter for adapter in ADAPTERS if adapter.managed]
@@ -71,8 +73,15 @@ def test_a_name_that_is_none_is_refused_with_those_that_are() -> None:
     assert all(name in refused.value.hint for name in registry.names())
 
 
+def test_knowing_all_engines_loads_none_of_them() -> None:
+    code = "import sys; import engine_adapters.registry; print(*sys.modules)"
+    env = {"PYTHONPATH": str(CODE_ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert not {"vllm", "torch", "uvicorn", "django", "numpy"} & set(done.stdout.split())
+
+
 def test_it_has_the_same_files_as_the_others(adapter: EngineAdapter) -> None:
-    folder = Path(__file__).resolve().parents[2] / "engine_adapters" / adapter.name
+    folder = CODE_ROOT / "engine_adapters" / adapter.name
     for name in ("adapter.py", "argv.py", "settings.py", "metrics.py", "logs.py"):
         assert (folder / name).is_file(), name
 

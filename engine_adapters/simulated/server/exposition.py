@@ -64,7 +64,7 @@ def render(engine: SimulatedEngine, recorder: Recorder, model: str) -> str:
     ):
         lines += [f"# TYPE vllm:{name} gauge", f"vllm:{name}{{{labels}}} {float(value)}"]
     for name, value in (
-        ("prefix_cache_queries_total", counters.prompt_tokens),
+        ("prefix_cache_queries_total", 0),
         ("prefix_cache_hits_total", 0),
         ("num_preemptions_total", counters.preemptions),
         ("prompt_tokens_total", counters.prompt_tokens),

@@ -12,6 +12,7 @@ import os
 import signal
 import stat
 import sys
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -142,24 +143,32 @@ async def serve(configs: list[ReplicaConfig], reread: Path | None) -> int:
         loop.add_signal_handler(number, ended.set)
     running: dict[ReplicaConfig, Replica] = {}
     try:
-        await _start(configs, running)
+        await _first_of(_start(configs, running), ended.wait())
     except (ConfigError, OSError) as error:
         print(f"ERROR {error}", file=sys.stderr, flush=True)
         return 1
     if reread is not None:
         loop.add_signal_handler(signal.SIGHUP, changed.set)
     while not ended.is_set():
-        waits = [asyncio.ensure_future(ended.wait()), asyncio.ensure_future(changed.wait())]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
+        await _first_of(ended.wait(), changed.wait())
         if changed.is_set() and reread is not None:
             changed.clear()
-            await _reread(reread, running)
+            await _first_of(_reread(reread, running), ended.wait())
     for replica in running.values():
         replica.stop()
     await asyncio.sleep(0)  # the streams that were just ended get their last turn
     return 0
+
+
+async def _first_of(*waits: Coroutine[Any, Any, Any]) -> None:
+    """Waits for one of them, gives up the others, and passes on what the first one raised."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    done, left = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    for task in done:
+        task.result()
 
 
 async def _start(configs: list[ReplicaConfig], running: dict[ReplicaConfig, Replica]) -> None:

@@ -115,6 +115,16 @@ def test_sigterm_ends_it_at_once_even_with_a_stream_open(made: Any) -> None:
     assert engine.process.wait(10) == 0
 
 
+def test_sigterm_ends_it_while_it_still_starts() -> None:
+    env = {"PYTHONPATH": str(CODE_ROOT), "HEADWORKS_REPLICA_KEY": "k", "PYTHONUNBUFFERED": "1"}
+    command = [*MODULE, "--port", str(free_port()), "--start-s", "3000"]
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.terminate()
+        assert process.wait(10) == 0
+
+
 def test_without_a_key_it_does_not_start() -> None:
     done = run_server("--port", str(free_port()), key=None)
     assert done.returncode == 1
