@@ -16,7 +16,8 @@ from django.utils import timezone
 
 from controlplane import dispatch
 from controlplane.deployments.controller import view
-from controlplane.deployments.models import Deployment, Engine, Replica, ReplicaTransition
+from controlplane.deployments.models import Deployment, Engine, Replica
+from controlplane.deployments.services import steps
 from controlplane.domain import reconcile
 from controlplane.domain.desired import AssignedAccelerator
 from controlplane.domain.reconcile import Action, Create, Drop, Hold, Place, Remove, Stop, Wait
@@ -121,7 +122,8 @@ def _place(deployment: Deployment, action: Place, fleet: view.Fleet) -> bool:
         if not mine.update(**values):
             transaction.set_rollback(True)
             return True
-        step(action.replica_id, "pending", "placed", "placed", f"Placed on {node.name}: {place.why}")
+        why = f"Placed on {node.name}: {place.why}"
+        steps.write(replica_id=action.replica_id, from_state="pending", to_state="placed", code="placed", message=why)
     fleet.sites[node.name] = reconcile.take(fleet.sites[node.name], place.uuids, action.replica_id)
     numbers = {"accelerators": list(place.uuids)}
     _decide("placement", deployment, action.replica_id, "pending", node.name, why=place.why, numbers=numbers)
@@ -165,7 +167,7 @@ def _drop(deployment: Deployment, action: Drop) -> bool:
     Replica.objects.filter(pk=row.pk).update(
         state="stopped", state_since=now, ended_at=now, goal="stop", reason_code=code, reason_message=why
     )
-    step(row.pk, row.state, "stopped", code, why)
+    steps.write(replica_id=row.pk, from_state=row.state, to_state="stopped", code=code, message=why)
     notify.changed("replica", row.pk, "replica.stopped")
     return True
 
@@ -185,20 +187,6 @@ def _remove(deployment: Deployment) -> None:
         numbers={"replicas_in_all": count},
     )
     notify.changed("deployment", name, "deployment.removed")
-
-
-def step(replica_id: str, from_state: str, to_state: str, code: str, message: str) -> None:
-    """Writes a step of a replica that the control plane itself made; those have negative numbers."""
-    lowest = ReplicaTransition.objects.filter(replica_id=replica_id, seq__lt=0).order_by("seq").first()
-    ReplicaTransition.objects.create(
-        replica_id=replica_id,
-        seq=lowest.seq - 1 if lowest else -1,
-        at=timezone.now(),
-        from_state=from_state,
-        to_state=to_state,
-        code=code,
-        message=message,
-    )
 
 
 def _decide(

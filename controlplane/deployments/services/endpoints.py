@@ -9,7 +9,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from controlplane import dispatch
-from controlplane.deployments.models import Engine, Replica, ReplicaState, ReplicaTransition
+from controlplane.deployments.models import Engine, Replica, ReplicaState
+from controlplane.deployments.services import steps
 from controlplane.journal.services import record
 from controlplane.journal.services.record import Actor
 from controlplane.lib import endpoint
@@ -75,11 +76,8 @@ def _ready(model: str, answer: Answered) -> dict[str, Any]:
 
 
 def _tell(row: Replica, state: str, values: dict[str, Any]) -> None:
-    lowest = ReplicaTransition.objects.filter(replica=row, seq__lt=0).order_by("seq").first()
-    ReplicaTransition.objects.create(
-        replica=row,
-        seq=lowest.seq - 1 if lowest else -1,
-        at=values["state_since"],
+    steps.write(
+        replica_id=row.pk,
         from_state=row.state,
         to_state=state,
         code=values["reason_code"],

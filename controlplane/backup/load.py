@@ -1,0 +1,178 @@
+"""Reading a backup into an empty database.
+
+Guarantees
+    The file is checked as a whole before anything is written, and everything is written in one transaction: either
+    all of it is there afterwards or nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from django.apps import apps
+from django.core.management.color import no_style
+from django.db import connection, models, transaction
+from django.db.migrations.recorder import MigrationRecorder
+from psycopg import sql
+
+from controlplane.backup import tables
+from controlplane.domain.errors import RefusedError
+from controlplane.journal.services import record
+from controlplane.journal.services.record import Actor
+from controlplane.telemetry.services import partitions
+
+ACTOR = Actor("system", "restore")
+AT_ONCE = 500
+# gateways and nodes know documents that were published after the backup was made; ours have to be newer
+VERSIONS_AHEAD = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What the check of a file found."""
+
+    head: dict[str, Any]
+    rows: dict[str, int]
+    first_day: datetime | None  # of the roll-ups in it
+    last_day: datetime | None
+
+
+def load(path: Path) -> dict[str, int]:
+    """Restores a backup and returns the number of rows of each model; raises RefusedError with a sentence that says
+    why it can't be restored here."""
+    contents = _check_file(path)
+    with transaction.atomic():
+        _check_migrations(contents.head["migrations"])
+        _check_empty()
+        if contents.first_day and contents.last_day:
+            partitions.ensure(first=contents.first_day.date(), last=contents.last_day.date())
+        _insert(path)
+        _go_on_from(int(contents.head["snapshot_version"]))
+        record.event(
+            actor=ACTOR, verb="system.restored", object_kind="system", object_id="headworks",
+            message=f"Restored from a backup of {contents.head['made_at']}.", numbers=contents.rows, level="warning",
+        )  # fmt: skip
+    return contents.rows
+
+
+def _check_file(path: Path) -> Contents:
+    digest, counts, head, end, days = hashlib.sha256(), dict[str, int](), dict[str, Any](), dict[str, Any](), set[str]()
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file):
+                value = _parse(line, number)
+                if number == 0:
+                    head = _check_head(value)
+                elif "model" in value:
+                    counts[value["model"]] = counts.get(value["model"], 0) + 1
+                    if value["model"] in tables.TELEMETRY:
+                        days.add(value["row"]["minute"])
+                else:
+                    end = value
+                    break
+                digest.update(line)
+    except OSError as error:
+        raise RefusedError("file_not_readable", f"{path} can't be read: {error.strerror}.") from error
+    told = {model: count for model, count in end.get("rows", {}).items() if count}
+    if end.get("sha256") != digest.hexdigest() or told != counts:
+        raise RefusedError("backup_damaged", f"{path} is not whole: its end does not fit its content.")
+    first, last = (min(days), max(days)) if days else (None, None)
+    return Contents(head, counts, _day(first), _day(last))
+
+
+def _day(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def _parse(line: bytes, number: int) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise RefusedError("backup_damaged", f"Line {number + 1} is no line of a backup; the file is not whole.")
+    return value
+
+
+def _check_head(head: dict[str, Any]) -> dict[str, Any]:
+    if head.get("format") != tables.FORMAT:
+        raise RefusedError("no_backup", "This file is no backup of Headworks.")
+    if head.get("version") != tables.VERSION:
+        message = f"The backup has format version {head.get('version')}; this Headworks reads {tables.VERSION}."
+        raise RefusedError("backup_too_new", message, hint="Restore it with the version of Headworks that made it.")
+    return head
+
+
+def _check_migrations(needed: list[list[str]]) -> None:
+    applied = {tuple(key) for key in MigrationRecorder(connection).applied_migrations()}
+    missing = sorted(".".join(one) for one in needed if tuple(one) not in applied)
+    if missing:
+        message = f"The database is older than the backup: it lacks {', '.join(missing[:5])}."
+        hint = "Install the version that made the backup or a newer one, run `manage.py migrate`, and restore again."
+        raise RefusedError("database_too_old", message, kind="conflict", hint=hint)
+
+
+def _check_empty() -> None:
+    for name in (*tables.KEPT, *tables.TELEMETRY, *tables.LEFT_OUT):
+        count = apps.get_model(name)._default_manager.count()
+        if count:
+            message = f"The database is not empty: it has {count} rows of {name}."
+            hint = "Restore into a new database right after `manage.py migrate`, before `bootstrap` and before a start."
+            raise RefusedError("database_not_empty", message, kind="conflict", hint=hint)
+
+
+def _insert(path: Path) -> None:
+    model, rows = "", list[dict[str, Any]]()
+    for name, row in _rows(path):
+        if name != model or len(rows) >= AT_ONCE:
+            _insert_some(model, rows)
+            model, rows = name, []
+        rows.append(row)
+    _insert_some(model, rows)
+    restored = [apps.get_model(name) for name in tables.KEPT]
+    with connection.cursor() as cursor:
+        for statement in connection.ops.sequence_reset_sql(no_style(), restored):
+            cursor.execute(statement)
+
+
+def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    with path.open("rb") as file:
+        for line in file:
+            value = json.loads(line)
+            if "model" in value:
+                yield value["model"], value["row"]
+
+
+def _insert_some(name: str, rows: list[dict[str, Any]]) -> None:
+    """PostgreSQL itself reads the columns' types from JSON, as it wrote them; what a newer schema added gets its
+    default, what it dropped is left out."""
+    if not rows:
+        return
+    model = apps.get_model(name)
+    known = {field.column: field for field in model._meta.local_concrete_fields if field.column}
+    added = {column: _default(field) for column, field in known.items() if column not in rows[0]}
+    columns = sql.SQL(", ").join(sql.Identifier(column) for column in known)
+    table = sql.Identifier(model._meta.db_table)
+    statement = sql.SQL(
+        "INSERT INTO {table} ({columns}) SELECT {columns} FROM jsonb_populate_recordset(NULL::{table}, %s::jsonb)"
+    ).format(table=table, columns=columns)
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [json.dumps([added | row for row in rows])])
+
+
+def _default(field: models.Field[Any, Any]) -> Any:
+    return field.get_prep_value(field.get_default())
+
+
+def _go_on_from(snapshot_version: int) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT setval('headworks_snapshot_version', %s)", [snapshot_version + VERSIONS_AHEAD])
+    node = apps.get_model("fleet.Node")
+    version = models.F("desired_version") + VERSIONS_AHEAD
+    node._default_manager.update(desired_version=version, desired_hash="")
