@@ -46,7 +46,8 @@ def parts(observed: Mapping[str, Any], replicas: Sequence[tuple[Mapping[str, Any
         left -= fits
         sizes.append((kind, label, fits))
     if used is not None:
-        sizes.append(("used", _("Activations, graphs and other"), left))
+        # without an engine of ours there are no activations to speak of
+        sizes.append(("used", _("Activations and other") if replicas else _("Other"), left))
         sizes.append(("free", _("Free"), total - min(total, used)))
     return _stacked(sizes, total)
 

@@ -20,6 +20,6 @@ def call(method: str, path: str, body: Mapping[str, Any] | None = None) -> str:
     if body is not None:
         lines.append('  -H "Content-Type: application/json"')
         # a single quote ends the shell's string; it is put outside of it
-        text = json.dumps(body, ensure_ascii=False).replace("'", "'\\''")
+        text = json.dumps(body, ensure_ascii=False, indent=2 if len(body) > 2 else None).replace("'", "'\\''")
         lines.append(f"  -d '{text}'")
     return " \\\n".join(lines)

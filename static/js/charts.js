@@ -1,7 +1,7 @@
 // Charts of a page: one time axis, one cursor, live until one scrolls back.
 import { range, Series, timeTicks, valueTicks, view } from "./chart-data.js";
 import { buildMarks, drawMarks, loadMarks } from "./chart-marks.js";
-import { clock, FORMATS, isUtc, significant } from "./format.js";
+import { clock, FORMATS, isUtc } from "./format.js";
 import { on, subscribe } from "./socket.js";
 import { say } from "./strings.js";
 
@@ -12,6 +12,7 @@ const charts = [...holder.querySelectorAll("[data-chart]")].map((figure) => ({
   none: figure.querySelector(".chart-none"),
   spec: JSON.parse(figure.querySelector("script").textContent),
 }));
+const SIZES = { percent: 0.01, gib: 1024 ** 3 }; // of one unit at the axis
 const ring = new Map(); // subject -> the last minutes, one sample a second
 const long = new Map(); // `${subject} ${window}` -> roll-ups
 const subjects = [...new Set(charts.map(({ spec }) => spec.subject))];
@@ -47,7 +48,7 @@ function options(chart) {
   return {
     width: plot.clientWidth,
     height: plot.clientHeight,
-    padding: [16, 10, 0, 0],
+    padding: [20, 10, 0, 0],
     legend: { show: false },
     cursor: { sync: { key: "page" }, y: false, drag: { x: false, y: false }, points: { size: 6 } },
     scales: { x: { time: true, auto: false }, y: { range: (_u, _low, high) => [0, spec.top ?? ((high ?? 0) > 0 ? high * 1.08 : 1)] } },
@@ -57,7 +58,7 @@ function options(chart) {
         splits: (u) => timeTicks(u.scales.x.min, u.scales.x.max, offset),
         values: (_u, ticks) => ticks.map((t) => clock(t, ticks.length > 1 && ticks[1] - ticks[0] < 60)),
       },
-      { ...axis, size: 44, gap: 6, splits: (_u, _i, _low, high) => valueTicks(high), values: (u, ticks) => tickTexts(chart, u, ticks) },
+      { ...axis, size: 44, gap: 6, splits: (_u, _i, _low, high) => valueTicks(high, SIZES[spec.form] ?? 1), values: (u, ticks) => tickTexts(chart, u, ticks) },
     ],
     series: [{}, ...spec.series.map((line) => ({
       stroke: colour(`series-${line.colour}`), width: 1.5, dash: dashes[line.dash], points: { show: false }, spanGaps: false,
@@ -71,12 +72,10 @@ function tickTexts(chart, u, ticks) {
   const { form, unit } = chart.spec;
   const inMs = form === "latency" && (u.scales.y.max ?? 0) < 1;
   chart.unit.textContent = inMs ? "ms" : unit;
-  if (form === "latency") return ticks.map((value) => short(inMs ? value * 1000 : value));
-  if (form === "percent") return ticks.map((value) => short(value * 100));
-  return ticks.map((value) => short(form === "gib" ? value / 1024 ** 3 : value));
+  if (!chart.none.hidden) return ticks.map(() => "");
+  const size = inMs ? 1e-3 : (SIZES[form] ?? 1);
+  return ticks.map((value) => (value / size).toLocaleString("en-US", { maximumSignificantDigits: 3 }));
 }
-
-const short = (value) => (value === 0 ? "0" : significant(value).replace(/\.?0+$/, (zeros) => (zeros.includes(".") ? "" : zeros)));
 
 function build(chart) {
   chart.u?.destroy();
@@ -106,6 +105,7 @@ export function draw() {
     const data = source(chart.spec.subject).columns(chart.spec.series.map((line) => line.field), from, to);
     const empty = data.slice(1).every((column) => column.every((value) => value === null));
     chart.none.hidden = !empty;
+    chart.unit.hidden = empty;
     chart.u.batch(() => {
       chart.u.setData(data, false);
       chart.u.setScale("x", { min: from, max: to });
@@ -118,10 +118,14 @@ export function draw() {
 function tell() {
   for (const chart of charts) {
     const values = chart.u.data[1].filter((value) => value !== null);
+    const text = chart.figure.querySelector("[data-chart-text]");
+    if (!values.length) {
+      text.textContent = say("chart_none", { title: chart.spec.title });
+      continue;
+    }
     const write = FORMATS[chart.spec.form];
-    const now = chart.u.data[1].at(-1);
-    const words = { title: `${chart.spec.title}, ${chart.unit.textContent}`, now: write(now), low: write(Math.min(...values)), high: write(Math.max(...values)) };
-    chart.plot.setAttribute("aria-label", values.length ? say("chart_text", words) : say("chart_none", { title: chart.spec.title }));
+    const [now, low, high] = [chart.u.data[1].at(-1), Math.min(...values), Math.max(...values)].map(write);
+    text.textContent = say("chart_text", { title: `${chart.spec.title}, ${chart.unit.textContent}`, now, low, high });
   }
 }
 

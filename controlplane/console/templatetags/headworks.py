@@ -93,7 +93,7 @@ def live_meter(subject: str, field: str, samples: Mapping[str, Mapping[str, Any]
     value = (samples or {}).get(subject, {}).get(field)
     return format_html(
         '<span class="meter"><svg class="bar" aria-hidden="true"><rect class="part-share" data-live="{}" '
-        'data-field="{}" data-form="width" width="{}%" height="100%"/></svg><span>{}<span class="unit"> %</span>'
+        'data-field="{}" data-form="width" width="{}%" height="100%"/></svg><span class="num">{}<span class="unit card-only"> %</span>'
         "</span></span>",
         subject,
         field,

@@ -36,7 +36,7 @@ def tenants(request: HttpRequest) -> HttpResponse:
         Column(_("Usable keys"), "keys_usable", "num"),
         Column(_("Newest key"), "newest_key_at", "num at-l"),
         Column(_("Made"), "created_at", "num"),
-        Column(""),
+        Column(_("Actions"), "", "quiet"),
     ]
     return _page(request, "tenants", listing(selectors.tenants(search=params.get("q")), params, columns))
 
@@ -109,7 +109,7 @@ def keys(request: HttpRequest) -> HttpResponse:
         Column(_("Deployments"), "", "at-l"),
         Column(_("Expires"), "expires_at", "num at-l"),
         Column(_("Made"), "created_at", "num"),
-        Column(""),
+        Column(_("Actions"), "", "quiet"),
     ]
     table = listing(rows, params, columns)
     table.add_chips(_("Use"), "use", [("", _("All"), None), ("usable", _("Usable"), None)])
@@ -186,7 +186,7 @@ def users(request: HttpRequest) -> HttpResponse:
         Column(_("State"), "is_active"),
         Column(_("E-mail"), "email", "at-l"),
         Column(_("Last login"), "last_login", "num"),
-        Column(""),
+        Column(_("Actions"), "", "quiet"),
     ]
     table = listing(selectors.users(role=params.get("role"), search=params.get("q")), params, columns)
     table.add_chips(_("Role"), "role", [("", _("All"), None), *((role, words.of(role), None) for role in Role.values)])
@@ -307,7 +307,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
         Column(_("Role"), "role"),
         Column(_("Last used"), "last_used_at", "num"),
         Column(_("Expires"), "expires_at", "num at-l"),
-        Column(""),
+        Column(_("Actions"), "", "quiet"),
     ]
     table = listing(rows, params, columns)
     table.add_chips(_("Use"), "use", [("", _("All"), None), ("usable", _("Usable"), None)])

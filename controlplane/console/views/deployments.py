@@ -48,12 +48,12 @@ def _columns() -> list[Column]:
         Column(_("Model"), "variant__model__name", "at-l"),
         Column(_("Engine"), "engine", "at-xl"),
         Column(_("Ready"), "replicas_ready", "num"),
-        Column(_("Tokens/s"), "", "num", "tok/s"),
+        Column(_("Output"), "", "num", "tok/s"),
         Column(_("Running"), "", "num"),
         Column(_("Waiting"), "", "num"),
         Column(_("KV"), "", "at-l", "%"),
         Column(_("TTFT p95"), "", "num at-l", "ms"),
-        Column(_("Last 5 min"), "", "at-xl", "tok/s"),
+        Column(_("Last 5 min"), "", "at-xl"),
         Column(_("Changed"), "changed_at", "num at-xl"),
     ]
 

@@ -31,7 +31,7 @@ def models(request: HttpRequest) -> HttpResponse:
         deployments_total=Count("variants__deployment", filter=Q(variants__deployment__deleted_at=None))
     )
     table = listing(rows, params, _columns())
-    families = [family for (family,) in Model.objects.exclude(family="").values_list("family").distinct()[:12]]
+    families = [family for (family,) in Model.objects.exclude(family="").order_by("family").values_list("family").distinct()[:12]]
     if len(families) > 1:
         choices = [("", _("All families"), None), *((family, family, None) for family in sorted(families))]
         table.add_chips(_("Family"), "family", choices)

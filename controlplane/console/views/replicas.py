@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -80,10 +81,17 @@ def _head(row: Replica) -> dict[str, Any]:
         "steps": list(reversed(list(zip(steps, ends, strict=True)))),
         "stages": progress.stages(row.state) if row.goal == "run" else [],
         "facts": _facts(row),
+        "accelerators": _accelerators(row),
         "external": row.deployment.engine == Engine.EXTERNAL,
         "simulated": row.deployment.engine == Engine.SIMULATED,
         "state": "lost" if row.node and row.node.lost and row.ended_at is None else row.state,
     }
+
+
+def _accelerators(row: Replica) -> str:
+    """The accelerators in words: equal ones counted, 4 × H100."""
+    names = Counter(one.get("name") or one.get("address", "") for one in row.assigned)
+    return ", ".join(f"{number} × {name}" if number > 1 else name for name, number in names.items())
 
 
 def _facts(row: Replica) -> list[tuple[str, str, Any]]:
