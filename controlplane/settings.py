@@ -26,7 +26,6 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "channels",
     "rest_framework",
-    "django_filters",
     "drf_spectacular",
     "controlplane.journal",
     "controlplane.accounts",
@@ -125,7 +124,8 @@ STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
-WHITENOISE_USE_FINDERS = True
+# Outside DEBUG what `collectstatic` copied at the start is served: a changed checkout does not change a running console.
+WHITENOISE_USE_FINDERS = DEBUG
 
 SESSION_COOKIE_NAME = "headworks_session"
 SESSION_COOKIE_AGE = 14 * 24 * 3600
@@ -163,7 +163,13 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Headworks",
-    "DESCRIPTION": "REST interface of the Headworks control plane. What the console does, this does.",
+    "DESCRIPTION": (
+        "REST interface of the Headworks control plane: what the console does, this does. "
+        "Names are addresses, so PUT is declarative: the same again changes nothing. "
+        "Lists come in pages: `limit` rows from `cursor` on, with `count`, `next` and `previous`. "
+        "An ETag sent as `If-Match` refuses a change (412) when somebody else was faster. "
+        "Every error is `{error: {code, message, details}}`."
+    ),
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,

@@ -36,6 +36,15 @@ def migrate(layout: Layout, environ: Mapping[str, str]) -> None:
     )  # fmt: skip
 
 
+def collect_pages(layout: Layout, environ: Mapping[str, str]) -> None:
+    """Copies scripts and styles to the data folder, so that a changed checkout does not change a running console."""
+    run_saying(
+        [str(layout.control_python), "manage.py", "collectstatic", "--noinput", "--clear", "--verbosity", "0"],
+        "collecting the console's files", layout.logs / "collectstatic.log", cwd=layout.root, environ=environ,
+        explain=explain_database_failure,
+    )  # fmt: skip
+
+
 def explain_database_failure(output: str) -> str:
     """Returns one sentence for a failed `migrate`."""
     if "connection failed" in output or "could not connect" in output or "Connection refused" in output:

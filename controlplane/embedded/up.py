@@ -87,6 +87,7 @@ def start_everything(
     start_servers(running, layout, environ)
     say.step("Database: preparing")
     database.migrate(layout, environ)
+    database.collect_pages(layout, environ)
     running.tick()
     first_run = database.bootstrap(layout, chosen, environ)
     adopted = engines.living(layout.home)
