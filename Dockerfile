@@ -16,7 +16,9 @@ COPY requirements/control.txt requirements/
 RUN pip install --no-cache-dir -r requirements/control.txt
 COPY --chown=root:root . .
 COPY --from=browser /build/node_modules node_modules
-RUN python -m controlplane.embedded.browser && HEADWORKS_DEBUG=1 python manage.py translations
+# Copies the browser packages, compiles the message catalogues (at Django's start) and collects what the console serves.
+RUN python -m controlplane.embedded.browser \
+    && HEADWORKS_DEBUG=1 python manage.py collectstatic --noinput --verbosity 0 && chown -R headworks /var/lib/headworks
 USER headworks
 ENTRYPOINT ["/usr/bin/tini", "-g", "--"]
 CMD ["python", "-m", "controlplane.serve"]
