@@ -12,6 +12,7 @@ urlpatterns = [
     path("deployments/", deployments.DeploymentsView.as_view()),
     path("deployments/<name:name>/", deployments.DeploymentView.as_view()),
     path("deployments/<name:name>/revisions/", deployments.RevisionsView.as_view()),
+    path("deployments/<name:name>/progress/", deployments.ProgressView.as_view()),
     path("deployments/<name:name>/start/", deployments.StartView.as_view()),
     path("deployments/<name:name>/stop/", deployments.StopView.as_view()),
     path("deployments/<name:name>/drain/", deployments.DrainView.as_view()),

@@ -66,6 +66,17 @@ class DeploymentView(ApiView):
         return self.row(shown, version=row.version, status=status, changed=changed)
 
 
+class ProgressView(ApiView):
+    """How far one deployment is."""
+
+    roles = permissions.READ
+
+    @schema.reads("get_deployment_progress", shapes.DeploymentProgressSerializer)
+    def get(self, request: Request, name: str) -> Response:
+        """Reads what an action answered, as it is now: to be asked again until `progress.done`."""
+        return with_progress(self, name)
+
+
 class RevisionsView(ApiView):
     """The revisions of one deployment."""
 

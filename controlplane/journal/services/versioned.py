@@ -4,7 +4,8 @@ Guarantees
     `apply` with the same values twice changes nothing the second time: no write, no new version, `changed` False.
     A caller that names the version it has seen never overwrites a newer one.
 Concurrency
-    The row is locked for the transaction; two creators of one name end in one row and one `changed_meanwhile`.
+    The row is locked for the transaction. Of two that make the same name at once, the second changes what the first
+    made, or is refused when it asked for a version.
 """
 
 from __future__ import annotations
@@ -74,7 +75,13 @@ def apply(
     version = 0 if row is None else _version(row)
     check(object_kind=object_kind, object_id=object_id, version=version, expected_version=expected_version)
     if row is None:
-        return _create(rows, {**address, **values}, object_kind=object_kind, object_id=object_id)
+        made = _create(rows, {**address, **values})
+        if made is not None:
+            return Applied(made, changed=True, created=True, fields=tuple(values))
+        # somebody made it between our look and our write: theirs is what this one changes
+        row = rows.select_for_update().get(**address)
+        version = _version(row)
+        check(object_kind=object_kind, object_id=object_id, version=version, expected_version=expected_version)
     fields = tuple(name for name, value in values.items() if getattr(row, name) != value)
     if not fields:
         return Applied(row, changed=False, created=False)
@@ -85,13 +92,12 @@ def apply(
     return Applied(row, changed=True, created=False, fields=fields)
 
 
-def _create(rows: models.QuerySet[Row], values: Mapping[str, Any], *, object_kind: str, object_id: str) -> Applied[Row]:
+def _create(rows: models.QuerySet[Row], values: Mapping[str, Any]) -> Row | None:
     try:
         with transaction.atomic():
-            row = rows.create(**values)
-    except IntegrityError:  # somebody made it between our look and our write
-        raise changed_meanwhile(object_kind=object_kind, object_id=object_id, version=1, expected_version=0) from None
-    return Applied(row, changed=True, created=True, fields=tuple(values))
+            return rows.create(**values)
+    except IntegrityError:
+        return None
 
 
 def _version(row: models.Model) -> int:
