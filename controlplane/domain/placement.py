@@ -110,7 +110,7 @@ def why_not(need: Need, site: Site) -> str:
     if site.pool != need.pool:
         return f"belongs to pool {site.pool}, not {need.pool}"
     if site.lost_for_s is not None:
-        return f"has not reported for {site.lost_for_s:.0f} s"
+        return "is lost (no reports)"
     if site.draining:
         return "is being emptied"
     if site.cordoned:

@@ -69,7 +69,7 @@ class Accelerator(models.Model):
     index = models.PositiveIntegerField()
     kind = models.CharField(max_length=16, choices=Kind.choices)
     name = models.CharField(max_length=100)
-    address = models.CharField(max_length=100)
+    address = models.CharField(max_length=1000)  # what an engine is told: a CUDA uuid, or a list of cores
     memory_total_bytes = models.BigIntegerField(null=True, blank=True)
     cordoned = models.BooleanField(default=False)
     present = models.BooleanField(default=True)  # in the newest report

@@ -31,6 +31,11 @@ def snapshot() -> str:
     return f"{NAMESPACE}:snapshot"
 
 
+def snapshot_version() -> str:
+    """String: the version of the RoutingSnapshot, so that an older one never replaces it."""
+    return f"{NAMESPACE}:snapshot-version"
+
+
 def snapshot_changed() -> str:
     """Pub/sub channel: the version of a new routing snapshot."""
     return f"{NAMESPACE}:snapshot-changed"

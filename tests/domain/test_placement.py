@@ -24,7 +24,7 @@ def test_a_free_accelerator_is_taken() -> None:
     ("fields", "why"),
     [
         ({"pool": "batch"}, "belongs to pool batch, not default"),
-        ({"lost_for_s": 20.0}, "has not reported for 20 s"),
+        ({"lost_for_s": 20.0}, "is lost (no reports)"),
         ({"cordoned": True}, "is cordoned"),
         ({"cordoned": True, "cordon_reason": "new disks"}, "is cordoned (new disks)"),
         ({"cordoned": True, "draining": True}, "is being emptied"),
@@ -94,7 +94,7 @@ def test_equal_reasons_are_told_once() -> None:
     sites = [make_site(f"n{index}", lost_for_s=20.0) for index in range(3)]
     found = place(make_need(), [*sites, make_site("z", cordoned=True)], {})
     assert isinstance(found, NoRoom)
-    assert found.sentence() == ("No node can take it. n0 and 2 more: has not reported for 20 s; z: is cordoned.")
+    assert found.sentence() == ("No node can take it. n0 and 2 more: is lost (no reports); z: is cordoned.")
 
 
 def test_without_nodes_the_sentence_says_so() -> None:

@@ -53,9 +53,12 @@ class Reconciler:
 
     @transaction.atomic
     def _act(self, deployment: Deployment, actions: Sequence[Action], fleet: view.Fleet) -> bool:
-        # the row lock lets no service change the wish while it is carried out
+        # the row lock lets neither a service change the wish nor a second controller act while it is carried out
         if not Deployment.objects.select_for_update().filter(pk=deployment.pk, version=deployment.version).exists():
             return True  # changed meanwhile: another round is due
+        living = set(deployment.replicas.filter(ended_at=None).values_list("pk", flat=True))
+        if living != {one.id for one in fleet.members[deployment.pk]}:
+            return True
         wrote = False
         for action in actions:
             match action:
@@ -96,6 +99,7 @@ def _create(deployment: Deployment, action: Create) -> None:
         revision=deployment.revision,
         state_since=timezone.now(),
         key=new_secret("hwr"),
+        cause=_cause(deployment),
     )
     _decide(action.rule, deployment, row.pk, before="", after="pending", why=action.why)
     if deployment.engine == Engine.EXTERNAL:
@@ -148,7 +152,7 @@ def _wait(deployment: Deployment, action: Wait) -> bool:
 
 def _stop(deployment: Deployment, action: Stop) -> bool:
     mine = Replica.objects.filter(pk=action.replica_id, goal="run", ended_at=None)
-    if not mine.update(goal="stop", drain_timeout_s=action.drain_timeout_s):
+    if not mine.update(goal="stop", drain_timeout_s=action.drain_timeout_s, cause=_cause(deployment)):
         return False
     numbers = {"drain_timeout_s": action.drain_timeout_s}
     _decide(action.rule, deployment, action.replica_id, "run", "stop", why=action.why, numbers=numbers)
@@ -208,4 +212,10 @@ def _decide(
         after=after,
         why=why,
         numbers=numbers,
+        cause=_cause(deployment),
     )
+
+
+def _cause(deployment: Deployment) -> str:
+    """The wish that something is done for, as it stands in logs and histories."""
+    return f"{deployment.name[:50]}@{deployment.version}"

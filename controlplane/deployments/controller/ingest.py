@@ -159,7 +159,7 @@ def _columns(seen: AcceleratorObserved, observed: dict[str, Any]) -> dict[str, A
         "index": seen.index,
         "kind": seen.kind,
         "name": seen.name[:100],
-        "address": seen.address[:100],
+        "address": seen.address,
         "memory_total_bytes": seen.memory_total_bytes,
         "present": True,
         "observed": observed,

@@ -90,12 +90,17 @@ def _columns(seen: ReplicaObserved, new: list[Transition]) -> dict[str, Any]:
     return values
 
 
+def clean(text: str) -> str:
+    """Returns the text without NUL, which PostgreSQL can't keep and engines sometimes log."""
+    return text.replace("\x00", "")
+
+
 def _reason(reason: Reason) -> dict[str, Any]:
     return {
         "reason_code": reason.code[:64],
-        "reason_message": reason.message,
-        "reason_hint": reason.hint,
-        "log_tail": list(reason.log_tail),
+        "reason_message": clean(reason.message),
+        "reason_hint": clean(reason.hint),
+        "log_tail": [clean(line) for line in reason.log_tail],
     }
 
 
@@ -125,9 +130,9 @@ def _step(node: Node, row: Replica, step: Transition) -> None:
             "from_state": step.from_state,
             "to_state": step.to_state,
             "code": step.reason.code[:64],
-            "message": step.reason.message,
-            "hint": step.reason.hint,
-            "log_tail": list(step.reason.log_tail),
+            "message": clean(step.reason.message),
+            "hint": clean(step.reason.hint),
+            "log_tail": [clean(line) for line in step.reason.log_tail],
             "cause": step.cause[:64],
         },
     )
@@ -144,7 +149,7 @@ def _step(node: Node, row: Replica, step: Transition) -> None:
             object_name=name,
             before="failed",
             after="placed",
-            why=step.reason.message,
+            why=clean(step.reason.message),
             numbers={"attempt": row.attempt},
             cause=step.cause[:64],
         )
@@ -157,7 +162,7 @@ def _event(node: Node, replica_id: str, name: str, step: Transition, level: str)
         object_kind="replica",
         object_id=replica_id,
         object_name=name,
-        message=step.reason.message,
+        message=clean(step.reason.message),
         numbers={"code": step.reason.code, "seq": step.seq},
         level=level,
         cause=step.cause[:64],

@@ -15,13 +15,14 @@ import time
 
 import psycopg
 import redis
-from django.db import DatabaseError, InterfaceError, connection
+from django.db import DatabaseError, DataError, IntegrityError, InterfaceError, connection
 
 from controlplane.deployments.controller import ingest
 from controlplane.deployments.controller.carry_out import Reconciler
 from controlplane.deployments.controller.leadership import Leadership, LostError
 from controlplane.deployments.controller.listening import Listener
 from controlplane.deployments.controller.publish import Publisher
+from controlplane.domain.observed import NodeReport
 from controlplane.journal.services import record
 from controlplane.lib import valkey
 
@@ -78,7 +79,7 @@ class Controller:
         reports = self._listener.read(now)
         now = time.time() if reports else now
         for report in reports:
-            self._dirty |= ingest.take_over(report, now).changed
+            self._take_over(report, now)
         self._dirty |= bool(ingest.mark_lost(now, self._listener.since))
         self._dirty |= self._leadership.was_woken()
         if self._dirty or not 0 <= now - self._decided_at < DECIDE_EVERY_S:
@@ -86,6 +87,13 @@ class Controller:
             self._dirty = self._reconciler.run(now)
             self._decided_at = now
             self._publisher.run(now)
+
+    def _take_over(self, report: NodeReport, now: float) -> None:
+        """A report that the tables can't hold is passed over, so that one broken node never stops the others."""
+        try:
+            self._dirty |= ingest.take_over(report, now).changed
+        except (DataError, IntegrityError, ValueError, OverflowError) as error:
+            logger.error("the report of node %s can't be taken over: %s", report.node[:63], str(error).strip())
 
     def _lead(self) -> bool:
         if self._leadership.leads:

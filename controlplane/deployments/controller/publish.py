@@ -25,13 +25,11 @@ logger = logging.getLogger(__name__)
 
 # Writes unless a higher version is there; returns the version that is there afterwards.
 _WRITE_SNAPSHOT = """
-local there = redis.call('GET', KEYS[1])
-if there then
-    local version = tonumber(cjson.decode(there)['version'])
-    if version > tonumber(ARGV[2]) then return version end
-end
+local there = tonumber(redis.call('GET', KEYS[2]) or '-1')
+if there > tonumber(ARGV[2]) then return there end
 redis.call('SET', KEYS[1], ARGV[1])
-redis.call('PUBLISH', KEYS[2], ARGV[2])
+redis.call('SET', KEYS[2], ARGV[2])
+redis.call('PUBLISH', KEYS[3], ARGV[2])
 return tonumber(ARGV[2])
 """
 
@@ -75,8 +73,8 @@ class Publisher:
         self._hash = snapshot.hash
 
     def _write(self, document: bytes, version: int) -> int:
-        names = (keys.snapshot(), keys.snapshot_changed())
-        return int(self._client.eval(_WRITE_SNAPSHOT, 2, *names, document, version))
+        names = (keys.snapshot(), keys.snapshot_version(), keys.snapshot_changed())
+        return int(self._client.eval(_WRITE_SNAPSHOT, 3, *names, document, version))
 
     def _wishes(self, wishes: Sequence[NodeWish], now: float, everything: bool) -> None:
         changed = [wish for wish in wishes if wish.hash != wish.node.desired_hash]

@@ -208,3 +208,14 @@ def test_a_report_without_news_costs_few_queries(django_assert_max_num_queries) 
     ingest.take_over(reporter.report(seen), now)
     with django_assert_max_num_queries(6):
         ingest.take_over(reporter.report(seen), now)
+
+
+def test_a_log_line_with_nul_is_kept_without_it() -> None:
+    reporter = Reporter()
+    ingest.take_over(reporter.report(), NOW)
+    row = make_placed(Node.objects.get())
+    reason = Reason("crash", "died\x00", log_tail=("a\x00b",))
+    failed = make_observed(row.pk, "failed", transitions=(make_transition(1, "failed", reason=reason),))
+    ingest.take_over(reporter.report(failed), NOW)
+    row.refresh_from_db()
+    assert (row.reason_message, row.log_tail) == ("died", ["ab"])

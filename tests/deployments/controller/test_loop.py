@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import redis
 from django.core.management import CommandError, call_command
 from django.db import connection
 
+from controlplane.deployments.controller import leadership
 from controlplane.deployments.models import Replica
 from controlplane.deployments.services import deployments
 from controlplane.embedded import valkey as server
@@ -19,6 +25,8 @@ from tests.deployments.controller.running import desired, eventually, running, s
 from tests.deployments.making import ADA, make_deployment
 
 pytestmark = [pytest.mark.services, pytest.mark.django_db(transaction=True)]
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -154,3 +162,47 @@ def test_the_health_check_tells_whether_somebody_leads(client: redis.Redis) -> N
     with running():
         eventually(lambda: snapshot(client))
         call_command("controller", "--check")
+
+
+def test_a_report_that_the_tables_can_t_hold_stops_nobody(client: redis.Redis) -> None:
+    with running():
+        eventually(lambda: snapshot(client))
+        say(client, Reporter(node="x" * 100).report())
+        say(client, Reporter().report())
+        eventually(lambda: Node.objects.exists())
+
+
+@contextmanager
+def command() -> Iterator[subprocess.Popen[bytes]]:
+    """`manage.py controller` as a process of its own on the test's database."""
+    database = str(connection.settings_dict["NAME"])
+    address = os.environ["DATABASE_URL"].replace("///postgres?", f"///{database}?")
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", "controller"],
+        cwd=ROOT,
+        env={**os.environ, "DATABASE_URL": address},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_command_ends_cleanly_on_sigterm(client: redis.Redis) -> None:
+    with command() as process:
+        eventually(lambda: snapshot(client), 40)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    assert not leadership.is_led()
+
+
+def test_after_a_leader_is_killed_another_one_leads(client: redis.Redis) -> None:
+    with command() as process:
+        eventually(leadership.is_led, 40)
+        with running() as second:
+            assert not second.leads
+            process.kill()
+            eventually(lambda: second.leads)

@@ -198,7 +198,7 @@ def test_who_does_not_lead_publishes_nothing(made: Publishing) -> None:
 def test_a_late_writer_does_not_overwrite_a_newer_snapshot(made: Publishing) -> None:
     made.publisher.run(NOW)
     late = documents.build_snapshot(NOW)
-    made.client.set(keys.snapshot(), late.encode(10**6, NOW))
+    made.publisher._write(late.encode(10**6, NOW), 10**6)
     assert made.publisher._write(late.encode(5, NOW), 5) == 10**6
     kept = snapshot(made.client)
     assert kept is not None
@@ -207,7 +207,7 @@ def test_a_late_writer_does_not_overwrite_a_newer_snapshot(made: Publishing) -> 
 
 def test_a_database_made_anew_publishes_above_what_valkey_still_has(made: Publishing) -> None:
     left = RoutingSnapshot(SNAPSHOT_SCHEMA, 10**9, NOW)
-    made.client.set(keys.snapshot(), wire.encode(left))
+    made.publisher._write(wire.encode(left), left.version)
     made.publisher.run(NOW)
     now = snapshot(made.client)
     assert now is not None
