@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.workers.node.bench import Bench, eventually
+from tests.workers.node.worker_process import Worker
 
 
 def open_descriptors() -> set[str]:
@@ -46,3 +48,13 @@ def bench(tmp_path: Path, valkey_server: str, nothing_is_left: None) -> Iterator
     one.stop()
     left = one.kill_leftovers()
     assert not left, f"engine processes were left: {left}"
+
+
+@pytest.fixture
+def worker(tmp_path: Path, bench: Bench) -> Iterator[Worker]:
+    bench.folder = tmp_path / "home" / "node" / "bench"
+    one = Worker(tmp_path / "home", bench.url)
+    yield one
+    if one.process is not None:
+        one.end(signal.SIGKILL)
+    assert "Traceback" not in one.log.read_text()

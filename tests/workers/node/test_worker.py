@@ -6,9 +6,9 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,48 +17,10 @@ from celery import Celery
 from controlplane.embedded import valkey as embedded_valkey
 from controlplane.lib import keys
 from tests.workers.node.bench import Bench, Stream, eventually, generate, make_replica
+from tests.workers.node.worker_process import Worker
 from workers.node import processes, records
 
 pytestmark = pytest.mark.services
-ROOT = Path(__file__).resolve().parents[3]
-
-
-class Worker:
-    """`python -m workers.node` with the tiny engine, as its own process."""
-
-    def __init__(self, home: Path, url: str) -> None:
-        self.home = home
-        self.url = url
-        self.log = home / "worker.log"
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> int:
-        env = {
-            **os.environ, "HEADWORKS_HOME": str(self.home), "HEADWORKS_NODE_NAME": "bench", "REDIS_URL": self.url,
-            "HEADWORKS_ENGINE_PYTHON": "", "PYTHONPATH": str(ROOT),
-        }  # fmt: skip
-        self.home.mkdir(exist_ok=True)
-        with self.log.open("ab") as log:
-            command = [sys.executable, "-m", "tests.workers.node.worker_main"]
-            self.process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=log, stderr=log)
-        return self.process.pid
-
-    def end(self, number: int) -> int:
-        assert self.process is not None
-        self.process.send_signal(number)
-        code = self.process.wait(30)
-        self.process = None
-        return code
-
-
-@pytest.fixture
-def worker(tmp_path: Path, bench: Bench) -> Iterator[Worker]:
-    bench.folder = tmp_path / "home" / "node" / "bench"
-    one = Worker(tmp_path / "home", bench.url)
-    yield one
-    if one.process is not None:
-        one.end(signal.SIGKILL)
-    assert "Traceback" not in one.log.read_text()
 
 
 def end_engine(bench: Bench, replica_id: str = "r1") -> None:
@@ -119,8 +81,6 @@ def test_a_process_whose_pid_was_never_written_down_is_found_again(bench: Bench,
     worker.end(signal.SIGKILL)
     path = bench.folder / "replicas/r1/record.json"
     record = bench.record()
-    from dataclasses import replace
-
     forgotten = replace(record, pid=None, process_started_ticks=None, process_place="", process_group=None)
     records.write_record(bench.folder, forgotten)
     assert path.exists() and bench.record().pid is None
