@@ -131,7 +131,8 @@ def _install_engine(layout: Layout, folder: Path, requirements: Path, build: str
     make_venv(folder, log)
     python = folder / "bin" / "python"
     # The CPU list is complete, so nothing needs to be resolved; and what breaks transformers is not even downloaded.
-    whole = ["--no-deps"] if build == "cpu" else []
+    # What is imported is compiled then; compiling all of PyTorch beforehand takes longer than that ever saves.
+    whole = ["--no-compile", *(["--no-deps"] if build == "cpu" else [])]
     what = "installing the engine's packages"
     try:
         pip_install(python, [*whole, *extra, "-r", str(requirements)], what, log)

@@ -59,7 +59,7 @@ def _wait(process: subprocess.Popen[bytes], what: str, log: Path, start: int) ->
             now = time.monotonic()
             if now - said >= SAY_EVERY_S:
                 said = now
-                say.step(f"  … {what}, {now - begun:.0f} s: {_newest_line(log, start)}")
+                say.step(f"  … {what}, {now - begun:.0f} s{_newest_line(log, start)}")
     except BaseException:
         process.terminate()  # Ctrl-C: no installation goes on behind the back of who ended it
         process.wait()
@@ -76,4 +76,4 @@ def _newest_line(log: Path, start: int) -> str:
     size = log.stat().st_size
     lines = [line.strip() for line in _since(log, max(start, size - 4000)).splitlines()]
     lines = [line for line in lines if line and not line.startswith("WARNING")]
-    return lines[-1][:90] if lines else "started"
+    return f": {lines[-1][:90]}" if lines else ""
