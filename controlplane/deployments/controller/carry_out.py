@@ -31,6 +31,8 @@ from controlplane.telemetry.services import notify
 
 ACTOR = Actor("system", "controller")
 TOLD_AGAIN_AFTER_S = 600.0
+ACTIONS_AT_ONCE = 100  # of one deployment in one transaction
+ROUND_S = 1.0  # then what was decided so far is published first
 
 
 class Reconciler:
@@ -43,12 +45,15 @@ class Reconciler:
         """Decides and acts for every deployment; returns whether anything was written. `now` is wall-clock time."""
         fleet = view.load(now)
         wrote = False
+        until = time.monotonic() + ROUND_S
         for deployment in fleet.deployments:
+            if wrote and time.monotonic() > until:
+                return True
             actions = reconcile.reconcile(view.wanted(deployment), fleet.members[deployment.pk], fleet.sites)
             if not actions:
                 self._told.pop(deployment.name, None)
                 continue
-            wrote |= self._act(deployment, actions, fleet)
+            wrote |= self._act(deployment, actions[:ACTIONS_AT_ONCE], fleet)
         return wrote
 
     @transaction.atomic

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from controlplane.deployments.controller import ingest, view
+from controlplane.deployments.controller import carry_out, ingest, view
 from controlplane.deployments.controller.carry_out import Reconciler
 from controlplane.deployments.models import Deployment, Replica
 from controlplane.deployments.services import deployments, replicas
@@ -194,3 +194,16 @@ def test_a_round_costs_a_fixed_number_of_queries(django_assert_num_queries) -> N
     settle()
     with django_assert_num_queries(5):
         Reconciler().run(time.time())
+
+
+def test_a_large_wish_is_carried_out_in_several_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carry_out, "ACTIONS_AT_ONCE", 3)
+    monkeypatch.setattr(carry_out, "ROUND_S", 0.0)
+    make_node(cards=8)
+    make_deployment("a", replicas=4)
+    make_deployment("b", replicas=4)
+    reconciler = Reconciler()
+    assert reconciler.run(time.time())
+    assert Replica.objects.count() == 3
+    settle()
+    assert Replica.objects.filter(state="placed").count() == 8

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+
+from controlplane.deployments import selectors
+from controlplane.deployments.services import deployments, steps
+from controlplane.domain.errors import RefusedError
+from tests.deployments.making import (
+    ADA,
+    make_deployment,
+    make_external_wish,
+    make_node,
+    make_pool,
+    make_replica,
+)
+
+pytestmark = [pytest.mark.services, pytest.mark.django_db]
+
+
+def test_deployments_are_filtered_by_engine_pool_and_words() -> None:
+    make_pool("fast")
+    make_deployment("chat")
+    make_deployment("code", pool="fast")
+    deployments.apply(actor=ADA, name="ext", wish=make_external_wish())
+    assert [one.name for one in selectors.deployments(engine="external")] == ["ext"]
+    assert [one.name for one in selectors.deployments(pool="fast")] == ["code"]
+    assert [one.name for one in selectors.deployments(search="CHA")] == ["chat"]
+    assert [one.name for one in selectors.deployments(search="smollm2")] == ["chat", "code"]
+
+
+def test_replicas_are_filtered_and_ended_ones_are_shown_when_asked_for() -> None:
+    deployment, other = make_deployment("chat"), make_deployment("code")
+    ready = make_replica(deployment, state="ready", node=make_node())
+    ended = make_replica(deployment, state="stopped", ended_at=timezone.now())
+    make_replica(other)
+    assert list(selectors.replicas(deployment="chat")) == [ready]
+    assert list(selectors.replicas(node="n1")) == [ready]
+    assert list(selectors.replicas(state="ready")) == [ready]
+    assert set(selectors.replicas(deployment="chat", include_ended=True)) == {ready, ended}
+    assert selectors.replica(ended.pk) == ended
+
+
+def test_what_does_not_exist_is_a_clear_refusal() -> None:
+    with pytest.raises(RefusedError, match="no deployment x"):
+        selectors.deployment("x")
+    with pytest.raises(RefusedError, match="no replica x"):
+        selectors.replica("x")
+
+
+def test_a_replica_s_history_is_told_in_order() -> None:
+    row = make_replica(make_deployment())
+    for to_state in ("placed", "stopped"):
+        steps.write(replica_id=row.pk, from_state="pending", to_state=to_state, code="c", message="m")
+    assert [(one.seq, one.to_state) for one in selectors.transitions(row)] == [(-1, "placed"), (-2, "stopped")]
+
+
+def test_an_endpoint_reads_back_as_it_was_wished_without_its_key() -> None:
+    wish = make_external_wish(external_key="sk-1")
+    deployments.apply(actor=ADA, name="ext", wish=wish)
+    back = selectors.wish(selectors.deployment("ext"))
+    assert (back.external_url, back.external_model, back.external_key) == (wish.external_url, "llama", None)
