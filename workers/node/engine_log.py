@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 HEADLINE = "=== Headworks: start"
@@ -15,6 +16,8 @@ KEEP_AFTER_END_S = 7 * 24 * 3600.0
 KEEP_AFTER_END_BYTES = 512 * 1024 * 1024
 MAX_LINE = 500
 
+LINES_AFTER_ERROR = 3
+_ERROR = re.compile(r"\b\w*(Error|Exception)\b|Traceback|\b(CRITICAL|FATAL)\b")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -30,6 +33,19 @@ def lines(path: Path, most_bytes: int = 1024 * 1024) -> tuple[str, ...]:
     """Returns the lines of the newest start, as far as the last `most_bytes` hold them, without terminal escapes and
     each at most `MAX_LINE` long."""
     return _newest_start(_read_end(path, most_bytes))
+
+
+def telling(found: Sequence[str], most: int) -> tuple[str, ...]:
+    """Returns the `most` lines that a person wants to see of an engine that ended.
+
+    These are the last ones, unless no error is among them: then they end shortly after the last error, because
+    libraries print pages of their own leaks once an interpreter goes down.
+    """
+    errors = [number for number, line in enumerate(found) if _ERROR.search(line)]
+    end = len(found)
+    if errors and errors[-1] < end - most:
+        end = errors[-1] + 1 + LINES_AFTER_ERROR
+    return tuple(found[max(0, end - most) : end])
 
 
 def bound(path: Path, max_bytes: int = MAX_BYTES, keep_bytes: int = KEEP_BYTES) -> bool:

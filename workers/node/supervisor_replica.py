@@ -333,7 +333,7 @@ class SupervisedReplica:
         return self._around.get_adapter(self.wish.spec.engine)
 
     def _tail(self) -> tuple[str, ...]:
-        return engine_log.lines(self.log_path)[-TAIL_LINES:]
+        return engine_log.telling(engine_log.lines(self.log_path), TAIL_LINES)
 
     def _explain(self, exit_text: str) -> Reason:
         lines = engine_log.lines(self.log_path)
@@ -341,7 +341,7 @@ class SupervisedReplica:
             code, sentence, hint = self._adapter().explain_exit(lines, exit_text)
         except RefusedError as error:  # adopted by a worker that no longer knows this engine
             code, sentence, hint = "engine_ended", f"The engine ended ({exit_text}).", error.message
-        return Reason(code, sentence, hint, lines[-TAIL_LINES:])
+        return Reason(code, sentence, hint, engine_log.telling(lines, TAIL_LINES))
 
 
 def _ends_soon(identity: processes.Identity) -> bool:

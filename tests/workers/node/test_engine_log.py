@@ -70,3 +70,16 @@ def test_logs_of_ended_replicas_have_a_common_limit(tmp_path: Path) -> None:
     oldest, middle, newest = (make_ended(tmp_path, str(age), age, 400) for age in (300, 200, 100))
     assert engine_log.prune(tmp_path, 1_000_000, max_bytes=1000) == 1
     assert not oldest.exists() and middle.exists() and newest.exists()
+
+
+def test_the_last_lines_tell_most() -> None:
+    lines = [f"line {number}" for number in range(100)]
+    assert engine_log.telling(lines, 3) == ("line 97", "line 98", "line 99")
+    assert engine_log.telling([*lines, "ValueError: x", "bye"], 3) == ("line 99", "ValueError: x", "bye")
+
+
+def test_noise_after_the_last_error_does_not_hide_it(shared_data: Path) -> None:
+    log = shared_data / "engine_logs" / "vllm-0.32.0-cpu-pp2-dies-on-first-token.log"
+    lines = [*log.read_text().splitlines(), *["nanobind: leaked function"] * 50]
+    shown = engine_log.telling(lines, 30)
+    assert len(shown) == 30 and any("Error" in line for line in shown)

@@ -166,6 +166,13 @@ def queue_length(bench: Bench) -> int:
     return found
 
 
+def test_a_task_waits_in_the_queue_of_its_node_until_the_worker_takes_it(bench: Bench, worker: Worker) -> None:
+    send_wake(bench.url)
+    assert queue_length(bench) == 1
+    worker.start()
+    eventually(lambda: queue_length(bench) == 0, "the worker takes it")
+
+
 def test_engines_serve_on_while_valkey_is_away(bench: Bench, worker: Worker, own_valkey: OwnValkey) -> None:
     own_valkey.start()
     pid = worker.start()
