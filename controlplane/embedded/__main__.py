@@ -20,12 +20,12 @@ USAGE = "python -m controlplane.embedded up [--detach] | down | doctor | prepare
 
 
 def up(layout: Layout, arguments: list[str]) -> int:  # noqa: RET503 - the last line never returns
-    from controlplane.embedded import prepare, state
+    from controlplane.embedded import prepare
     from controlplane.embedded import up as upper
     from controlplane.embedded.settings import read_settings
 
     read_settings(layout)  # a variable that can't be used is said at once, not after minutes
-    if state.read(layout.state) is not None:
+    if upper.is_running(layout):
         return upper.say_already_running(layout, wait="--detach" in arguments)
     check_ports_early(layout)
     go_on_in_the_new_environment(layout, prepare.prepare(layout), arguments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ from controlplane.embedded import postgres
 from controlplane.embedded.layout import Layout
 from controlplane.embedded.problems import LauncherError, last_words
 from controlplane.embedded.quiet_run import run_saying
-from controlplane.embedded.settings import LaunchSettings, write_private
+from controlplane.embedded.settings import FIRST_PASSWORD, LaunchSettings, write_private
 
 
 def ensure_database(layout: Layout) -> None:
@@ -78,10 +79,12 @@ def bootstrap(layout: Layout, settings: LaunchSettings, environ: Mapping[str, st
 
 
 def _run_bootstrap(layout: Layout, environ: Mapping[str, str]) -> dict[str, Any]:
+    first_password = {name: os.environ[name] for name in FIRST_PASSWORD if name in os.environ}
     # not through a log file: the output holds secrets
     done = subprocess.run(
         [str(layout.control_python), "manage.py", "bootstrap", "--json"],
-        cwd=layout.root, env=dict(environ), capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+        cwd=layout.root, env={**environ, **first_password}, capture_output=True, text=True, check=False,
+        stdin=subprocess.DEVNULL,
     )  # fmt: skip
     if done.returncode != 0:
         raise LauncherError(f"The first administrator and deployment could not be made: {last_words(done.stderr)}")

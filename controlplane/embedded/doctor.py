@@ -14,12 +14,15 @@ from controlplane.embedded import engines, facts, logs, masking, say, settings, 
 from controlplane.embedded.layout import Layout
 
 LOG_LINES = 2000
+KEPT_BUNDLES = 5
 
 
 def doctor(layout: Layout) -> int:
     """Writes the bundle, prints where it is and what looks wrong."""
     secrets = masking.known_secrets(layout.home, os.environ)
     wrong = list(what_looks_wrong(layout))
+    for old in sorted(layout.home.glob("doctor-*.tar.gz"))[: 1 - KEPT_BUNDLES]:
+        old.unlink(missing_ok=True)
     name = f"doctor-{time.strftime('%Y%m%d-%H%M%S')}"
     path = layout.home / f"{name}.tar.gz"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -16,6 +16,8 @@ from controlplane.embedded.preflight import Port
 from controlplane.embedded.prepare import Prepared
 from controlplane.embedded.servers import VALKEY_SOCKET
 
+# only the first start asks for it; no process that serves needs to know
+FIRST_PASSWORD = ("HEADWORKS_ADMIN_PASSWORD", "HEADWORKS_ADMIN_PASSWORD_FILE")
 MARK = "HEADWORKS_LAUNCHER"  # in the environment of every process that the launcher starts, and of none else
 # Variables of a person's shell that would change what the processes load.
 _UNWANTED = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "DJANGO_SETTINGS_MODULE", "VIRTUAL_ENV", "MAKEFLAGS",
@@ -116,7 +118,8 @@ def process_environment(
     parent: Mapping[str, str], layout: Layout, settings: LaunchSettings, prepared: Prepared
 ) -> dict[str, str]:
     """Returns the environment of all processes: the parent's with what Headworks needs to know."""
-    out = {name: value for name, value in parent.items() if name not in _UNWANTED}
+    unwanted = (*_UNWANTED, *FIRST_PASSWORD)
+    out = {name: value for name, value in parent.items() if name not in unwanted}
     out[MARK] = str(layout.home)
     out["PYTHONUNBUFFERED"] = "1"
     out["HEADWORKS_HOME"] = str(layout.home)

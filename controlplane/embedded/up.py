@@ -33,6 +33,7 @@ from controlplane.embedded.settings import LaunchSettings
 from controlplane.embedded.stack import Stack, Stopped
 
 READY_LIMIT_S = 420.0
+ENDING_LIMIT_S = 150.0
 NODES_KNOWN_AFTER_S = 30.0
 ALREADY_RUNNING = 3
 
@@ -194,6 +195,15 @@ def say_ready(layout: Layout, first_run: dict[str, Any], *, detached: bool) -> N
 
   {end}
 """)
+
+
+def is_running(layout: Layout) -> bool:
+    """Returns whether a launcher runs here; one that is just ending is waited for."""
+    found = state.read(layout.state)
+    if found is None or found.phase != state.STOPPING:
+        return found is not None
+    say.step("Waiting: the launcher before is ending")
+    return not proc.wait_until(lambda: state.read(layout.state) is None, ENDING_LIMIT_S)
 
 
 def say_already_running(layout: Layout, *, wait: bool) -> int:

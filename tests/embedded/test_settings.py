@@ -60,7 +60,10 @@ def test_the_secret_is_handed_on_as_a_file(tmp_path: Path) -> None:
 
 
 def test_variables_of_the_shell_that_would_change_the_code_are_left_out(tmp_path: Path) -> None:
-    environ = make_environment(tmp_path, PYTHONPATH="/x", DJANGO_SETTINGS_MODULE="y", HOME="/root")
+    environ = make_environment(
+        tmp_path, PYTHONPATH="/x", DJANGO_SETTINGS_MODULE="y", HOME="/root", HEADWORKS_ADMIN_PASSWORD="p"
+    )
+    assert "HEADWORKS_ADMIN_PASSWORD" not in environ
     assert "PYTHONPATH" not in environ
     assert "DJANGO_SETTINGS_MODULE" not in environ
     assert environ["HOME"] == "/root"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import stat
-import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -44,8 +44,9 @@ def test_servers_listen_on_no_network_address(running_stack: RunningStack) -> No
     for name in ("postgres", "valkey"):
         process = running_stack.process(name)
         assert process is not None
-        listening = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=False).stdout
-        assert f"pid={process.pid}," not in listening
+        rows = [row.split() for table in ("tcp", "tcp6") for row in Path(f"/proc/net/{table}").read_text().splitlines()]
+        listening = {f"socket:[{row[9]}]" for row in rows if row[3] == "0A"}
+        assert not listening & {str(entry.readlink()) for entry in Path(f"/proc/{process.pid}/fd").iterdir()}
 
 
 def test_secrets_stand_in_no_command_line(running_stack: RunningStack) -> None:
