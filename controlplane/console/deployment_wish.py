@@ -39,14 +39,24 @@ def place_fields(values: Values) -> list[Field]:
         Field("pool", _("Pool"), "select", values.get("pool", "default"), choices=pools, required=True),
         Field("replicas", _("Replicas"), "number", values.get("replicas", "1"), minimum=0, maximum=1024, required=True),
         Field(
-            "tensor_parallel", _("Tensor parallel"), "number", values.get("tensor_parallel", "1"),
-            help=_("Accelerators that share each layer."), minimum=1, maximum=64,
+            "tensor_parallel",
+            _("Tensor parallel"),
+            "number",
+            values.get("tensor_parallel", "1"),
+            help=_("Accelerators that share each layer."),
+            minimum=1,
+            maximum=64,
         ),
         Field(
-            "pipeline_parallel", _("Pipeline parallel"), "number", values.get("pipeline_parallel", "1"),
-            help=_("Groups of layers one after another."), minimum=1, maximum=64,
+            "pipeline_parallel",
+            _("Pipeline parallel"),
+            "number",
+            values.get("pipeline_parallel", "1"),
+            help=_("Groups of layers one after another."),
+            minimum=1,
+            maximum=64,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def external_fields(values: Values, *, has_key: bool = False) -> list[Field]:
@@ -54,16 +64,25 @@ def external_fields(values: Values, *, has_key: bool = False) -> list[Field]:
     kept = _("Leave empty to keep the stored key.") if has_key else _("Sent as bearer token; never shown again.")
     return [
         Field(
-            "external_url", _("Base URL"), "text", values.get("external_url", ""), required=True, full=True,
+            "external_url",
+            _("Base URL"),
+            "text",
+            values.get("external_url", ""),
+            required=True,
+            full=True,
             placeholder="https://host:8000/v1",
         ),
         Field(
-            "external_model", _("Model name there"), "text", values.get("external_model", ""), required=True,
+            "external_model",
+            _("Model name there"),
+            "text",
+            values.get("external_model", ""),
+            required=True,
             help=_("As the endpoint's /v1/models lists it."),
         ),
         Field("external_key", _("Key"), "password", "", help=kept),
         Field("pool", _("Pool"), "select", values.get("pool", "default"), choices=_pool_choices()),
-    ]  # fmt: skip
+    ]
 
 
 def setting_fields(engine: str, values: Values) -> list[Field]:
@@ -149,9 +168,17 @@ def _setting_field(one: SettingField, value: str) -> Field:
     if one.kind in ("int", "float"):
         step = "1" if one.kind == "int" else "any"
         return Field(
-            name, label, "number", value, text, minimum=one.minimum, maximum=one.maximum, step=step, unit=_(one.unit) if one.unit else "",
+            name,
+            label,
+            "number",
+            value,
+            text,
+            minimum=one.minimum,
+            maximum=one.maximum,
+            step=step,
+            unit=_(one.unit) if one.unit else "",
             placeholder="" if one.default is None else _as_text(one.default),
-        )  # fmt: skip
+        )
     return Field(name, label, "text", value, text, full=one.name == "extra_args")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from statistics import median
 
 from django.utils import timezone
@@ -18,18 +18,19 @@ from controlplane.deployments.models import Deployment, DesiredState, Replica, R
 _PATH_UP = (ReplicaState.PENDING, ReplicaState.PLACED, ReplicaState.STARTING, ReplicaState.WARMING, ReplicaState.READY)
 _LEAVING = (ReplicaState.DRAINING,)
 _SAMPLE = 20
+_LATE = 2.0  # times the usual
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One replica's way: where it is, since when, how far (0..1, None = not known) and what to know about it."""
+    """One replica's way: where it is, since when, how far (0..1, None = not known), what to know, the way to ready."""
 
     replica_id: str
     state: str
-    since: datetime
     begun: datetime
     share: float | None
     note: str
+    stages: Sequence[tuple[str, str, str]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Progress:
     expected_s: float | None = None
     ready: int = 0
     wanted: int = 0
+    missing: int = 0  # wanted, but the controller has not made them yet
 
 
 def of(deployment: Deployment) -> Progress:
@@ -56,7 +58,7 @@ def of(deployment: Deployment) -> Progress:
     expected = None if settled else expected_start_s(deployment)
     now = timezone.now()
     steps = [_step(row, expected, now) for row in moving]
-    return Progress(settled, _sentence(status, ready, wanted, moving), steps, expected, ready, wanted)
+    return Progress(settled, _sentence(status, ready, wanted, moving), steps, expected, ready, wanted, max(0, missing))
 
 
 def expected_start_s(deployment: Deployment) -> float | None:
@@ -85,24 +87,26 @@ def _sentence(status: str, ready: int, wanted: int, moving: Sequence[Replica]) -
 
 
 def _step(row: Replica, expected: float | None, now: datetime) -> Step:
-    begun = row.state_since if row.state in _LEAVING or row.goal == "stop" else row.process_started_at or row.created_at
-    share = None
-    if row.goal == "stop":
-        note = _ending_note(row)
-        if row.state in _LEAVING and row.drain_timeout_s > 0:
-            share = min(1.0, (now - row.state_since).total_seconds() / row.drain_timeout_s)
-    elif row.state == ReplicaState.FAILED:
-        note = row.reason_message
-        if row.retry_at and row.retry_at > now:
-            note = _("%(reason)s Tried again in %(s)d s.") % {
-                "reason": row.reason_message,
-                "s": (row.retry_at - now).total_seconds() + 1,
-            }
-    else:
+    if row.goal == "stop" or row.state in _LEAVING:
+        lasted = (now - row.state_since).total_seconds()
+        share = min(1.0, lasted / row.drain_timeout_s) if row.state in _LEAVING and row.drain_timeout_s > 0 else None
+        return Step(row.pk, row.state, row.state_since, share, _ending_note(row))
+    begun = row.process_started_at or row.created_at
+    if row.state == ReplicaState.FAILED:
+        return Step(row.pk, row.state, row.state_since, None, _failed_note(row, now))
+    if row.state not in (ReplicaState.STARTING, ReplicaState.WARMING) or not expected:
         note = row.reason_message if row.state == ReplicaState.PENDING else ""
-        if expected and row.state in (ReplicaState.STARTING, ReplicaState.WARMING):
-            share = min(0.98, (now - begun) / timedelta(seconds=max(expected, 1.0)))
-    return Step(row.pk, row.state, row.state_since, begun, share, note)
+        return Step(row.pk, row.state, begun, None, note, stages(row.state))
+    share = (now - begun).total_seconds() / max(expected, 1.0)
+    note = _("This takes longer than usual; the log tells why.") if share > _LATE else ""
+    return Step(row.pk, row.state, begun, min(0.98, share), note, stages(row.state))
+
+
+def _failed_note(row: Replica, now: datetime) -> str:
+    if row.retry_at is None or row.retry_at <= now:
+        return row.reason_message
+    wait_s = (row.retry_at - now).total_seconds() + 1
+    return _("%(reason)s Tried again in %(s)d s.") % {"reason": row.reason_message, "s": wait_s}
 
 
 def _ending_note(row: Replica) -> str:

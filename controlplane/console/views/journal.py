@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
@@ -80,7 +80,7 @@ def event_list(request: HttpRequest, *, object_kind: str | None = None, object_i
     return table
 
 
-def _since(params: dict[str, str]) -> object:
+def _since(params: dict[str, str]) -> datetime | None:
     span = _SINCE.get(params.get("since", ""))
     return timezone.now() - span if span else None
 

@@ -31,7 +31,10 @@ def models(request: HttpRequest) -> HttpResponse:
         deployments_total=Count("variants__deployment", filter=Q(variants__deployment__deleted_at=None))
     )
     table = listing(rows, params, _columns())
-    families = [family for (family,) in Model.objects.exclude(family="").order_by("family").values_list("family").distinct()[:12]]
+    families = [
+        family
+        for (family,) in Model.objects.exclude(family="").order_by("family").values_list("family").distinct()[:12]
+    ]
     if len(families) > 1:
         choices = [("", _("All families"), None), *((family, family, None) for family in sorted(families))]
         table.add_chips(_("Family"), "family", choices)
@@ -116,9 +119,13 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
         _("Files on the nodes stay where they are."),
     ]
     dialog = Dialog(
-        _("Remove %(name)s") % {"name": name}, _("Remove"), says, danger=True, back=reverse("model", args=[name]),
+        _("Remove %(name)s") % {"name": name},
+        _("Remove"),
+        says,
+        danger=True,
+        back=reverse("model", args=[name]),
         rest=rest.call("DELETE", f"models/{name}/"),
-    )  # fmt: skip
+    )
     return ask(request, lambda _values: dialog, do)
 
 
@@ -133,9 +140,13 @@ def delete_variant(request: HttpRequest, name: str, variant: str) -> HttpRespons
         return leave(request, back, _("The variant was removed."))
 
     dialog = Dialog(
-        _("Remove variant %(name)s") % {"name": variant}, _("Remove"), [_("Files on the nodes stay where they are.")],
-        danger=True, back=back, rest=rest.call("DELETE", f"models/{name}/variants/{variant}/"),
-    )  # fmt: skip
+        _("Remove variant %(name)s") % {"name": variant},
+        _("Remove"),
+        [_("Files on the nodes stay where they are.")],
+        danger=True,
+        back=back,
+        rest=rest.call("DELETE", f"models/{name}/variants/{variant}/"),
+    )
     return ask(request, lambda _values: dialog, do)
 
 
@@ -209,14 +220,21 @@ def _variant_dialog(values: Values, row: Model) -> Dialog:
         Field("name", _("Name"), value=values.get("name", ""), required=True, placeholder="fp8"),
         Field("precision", _("Precision"), value=values.get("precision", "bf16")),
         Field(
-            "path", _("Files"), value=values.get("path", ""), required=True, full=True,
+            "path",
+            _("Files"),
+            value=values.get("path", ""),
+            required=True,
+            full=True,
             help=_("A folder that exists on the nodes, or a name that the engine resolves itself."),
         ),
         Field("size_bytes", _("Size"), "number", values.get("size_bytes", ""), minimum=1, unit=_("bytes")),
-    ]  # fmt: skip
+    ]
     name = values.get("name") or "NAME"
     body = {"path": values.get("path") or "/models/…", "precision": values.get("precision") or "bf16"}
     return Dialog(
-        _("Add a variant of %(name)s") % {"name": row.name}, _("Add"), fields=fields, back=reverse("model", args=[row.name]),
+        _("Add a variant of %(name)s") % {"name": row.name},
+        _("Add"),
+        fields=fields,
+        back=reverse("model", args=[row.name]),
         rest=rest.call("PUT", f"models/{row.name}/variants/{name}/", body),
-    )  # fmt: skip
+    )

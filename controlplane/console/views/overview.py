@@ -62,13 +62,14 @@ def _recent() -> dict[str, Any]:
 
 
 def _pulse() -> dict[str, Any]:
-    rows = list(selectors.deployments().values("name", "replicas_wanted", "replicas_ready", "desired_state"))
-    running = [row for row in rows if row["desired_state"] == DesiredState.RUNNING]
-    newest = samples.newest(f"deployment:{row['name']}" for row in running)
+    running = [
+        row for row in selectors.deployments() if row.desired_state == DesiredState.RUNNING and not row.deleted_at
+    ]
+    newest = samples.newest(f"deployment:{row.name}" for row in running)
     lost = list(Node.objects.values_list("lost", flat=True))
     return {
-        "wanted": sum(row["replicas_wanted"] for row in running),
-        "ready": sum(row["replicas_ready"] for row in running),
+        "wanted": sum(row.replicas_wanted for row in running),
+        "ready": sum(getattr(row, "replicas_ready", 0) for row in running),
         "tokens_per_s": _total(newest, "tokens_per_s"),
         "running": _total(newest, "running"),
         "waiting": _total(newest, "waiting"),

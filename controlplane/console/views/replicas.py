@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from controlplane.accounts import roles
-from controlplane.console import charts, progress, rest, samples
+from controlplane.console import charts, rest, samples
 from controlplane.console.dialogs import Dialog, Field, Values, ask, leave, whole
 from controlplane.console.guard import actor, page
 from controlplane.deployments import selectors
@@ -79,7 +79,6 @@ def _head(row: Replica) -> dict[str, Any]:
         "subject": f"replica:{row.pk}",
         "samples": samples.newest([f"replica:{row.pk}"]),
         "steps": list(reversed(list(zip(steps, ends, strict=True)))),
-        "stages": progress.stages(row.state) if row.goal == "run" else [],
         "facts": _facts(row),
         "accelerators": _accelerators(row),
         "external": row.deployment.engine == Engine.EXTERNAL,
@@ -114,7 +113,8 @@ def _drain(row: Replica, values: Values, back: str) -> Dialog:
     says = [
         _in_flight(row),
         _(
-            "It takes nothing new and ends when its requests have, at the latest after the limit. The deployment replaces it."
+            "It takes nothing new and ends when its requests have, at the latest after the limit. "
+            "The deployment replaces it."
         ),
     ]
     body = {"drain_timeout_s": int(limit) if limit.isdigit() else 60}
