@@ -11,6 +11,8 @@ from controlplane.embedded.problems import explain_install_failure
 from controlplane.embedded.quiet_run import run_saying
 
 MARKER = ".headworks-complete"
+# npm's own patience with an index that does not answer is over a minute without a word
+PATIENCE = ("--fetch-retries=3", "--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=4000")
 
 
 def ensure(layout: Layout) -> None:
@@ -23,7 +25,7 @@ def ensure(layout: Layout) -> None:
         else:
             say.step("Console's packages: installing")
             what = "installing the console's npm packages"
-            command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+            command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", *PATIENCE]
             run_saying(
                 command, what, layout.logs / "install-console.log",
                 cwd=layout.root, explain=lambda output: explain_install_failure(output, what),
