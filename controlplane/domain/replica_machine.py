@@ -304,10 +304,7 @@ class ReplicaMachine:
             case "none":
                 return self._begin_term(now)
             case "wait" if waited >= self.drain_timeout_s:
-                left = "an unknown number of" if self.running is None else self.running
-                self.drained = (
-                    f"The drain limit of {self.drain_timeout_s:g} s was reached, {left} requests were cut off."
-                )
+                self.drained = _cut_off(self.running, self.drain_timeout_s)
                 return self._begin_term(now)
             case "wait":
                 return [CountInFlight()]
@@ -366,3 +363,10 @@ class ReplicaMachine:
         del self.transitions[:-KEPT_TRANSITIONS]
         self.state = to_state
         self.since = now
+
+
+def _cut_off(running: int | None, limit_s: float) -> str:
+    if running == 0:
+        return "Every request had finished."
+    left = "an unknown number of requests" if running is None else f"{running} request{'s' if running > 1 else ''}"
+    return f"The drain limit of {limit_s:g} s was reached with {left} still running."

@@ -320,7 +320,10 @@ def test_an_engine_that_does_not_say_is_given_the_whole_limit() -> None:
     assert driver.tick(1) == [SignalGroup("TERM"), ConfirmGone()]
 
 
-@pytest.mark.parametrize(("requests", "text"), [(2, "2 requests were cut"), (None, "an unknown number of requests")])
+@pytest.mark.parametrize(
+    ("requests", "text"),
+    [(2, "with 2 requests"), (1, "with 1 request still"), (None, "unknown number"), (0, "had finished")],
+)
 def test_the_end_tells_what_a_drain_limit_has_cut_off(requests: int | None, text: str) -> None:
     driver = make_ready()
     driver(GoalSet("stop"))

@@ -2,7 +2,7 @@
 
 Concurrency
     Everything here runs in the supervisor's thread. What may take long (probes, the warm-up generation) runs in
-    daemon threads, one of a kind at a time, whose results come back as events through `Surroundings.deliver`.
+    helper threads, whose results come back as events through `Surroundings.deliver`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from controlplane.domain import lifecycle_events as events
@@ -25,15 +24,15 @@ from controlplane.domain.observed import EngineFacts
 from controlplane.domain.replica_machine import ReplicaMachine, first_seq
 from engine_adapters.base import EngineAdapter, LaunchPlace
 from engine_adapters.environment import process_environment
-from workers.node import engine_log, probes, processes, records
+from workers.node import engine_log, processes, records
 from workers.node.ports import NoPortError, PortRange
+from workers.node.supervisor_helpers import Helpers, count_in_flight, generation, probe_health, warm_up
 
 logger = logging.getLogger(__name__)
 
 TAIL_LINES = 30
 PROBE_EVERY_S = {"starting": 0.5, "ready": 5.0}
 COUNT_EVERY_S = 0.5
-DYING_S = 5.0  # an engine whose generation failed often ends by itself, and its exit tells more than the answer
 ROTATE_AT_START_BYTES = 4 * 1024 * 1024
 
 
@@ -65,8 +64,7 @@ class SupervisedReplica:
         self.in_flight: int | None = None
         self.changed = True  # not yet written to disk
         self._around = around
-        self._busy: set[str] = set()  # kinds of helper threads that run
-        self._due: dict[str, float] = {}  # kind -> when it may run again
+        self._helpers = Helpers(wish.replica_id, lambda event: around.deliver(wish.replica_id, event))
 
     # -- making ------------------------------------------------------------------------------------------------
 
@@ -172,12 +170,8 @@ class SupervisedReplica:
         match instruction:
             case events.Launch(launch=launch, attempt=attempt):
                 self._launch(launch, attempt, now)
-            case events.ProbeHealth():
-                self._in_thread("health", PROBE_EVERY_S.get(self.machine.state, 1.0), self._probe_health)
-            case events.WarmUp(timeout_s=timeout_s):
-                self._in_thread("warm-up", 0.0, lambda launch: self._warm_up(launch, timeout_s))
-            case events.CountInFlight():
-                self._in_thread("count", COUNT_EVERY_S, self._count_in_flight)
+            case events.ProbeHealth() | events.WarmUp() | events.CountInFlight():
+                self._ask(instruction)
             case events.SignalGroup(signal=name):
                 if self.identity is not None:
                     number = signal.SIGTERM if name == "TERM" else signal.SIGKILL
@@ -229,50 +223,20 @@ class SupervisedReplica:
         env = process_environment(os.environ, command)
         self.identity = processes.start(replica_id, command.argv, env, self.log_path, folder)
 
-    # -- helper threads ----------------------------------------------------------------------------------------
-
-    def _in_thread(self, kind: str, every_s: float, work: Callable[[int], None]) -> None:
-        now = time.monotonic()
-        key = f"{kind} {self.machine.launch}"  # an answer that an earlier process owes does not hold up this one
-        if key in self._busy or now < self._due.get(key, 0.0):
-            return
-        self._due = {key: now + every_s, **{k: v for k, v in self._due.items() if k != key and v > now}}
-        self._busy.add(key)
-        launch = self.machine.launch
-
-        def run() -> None:
-            try:
-                work(launch)
-            finally:
-                self._busy.discard(key)
-
-        threading.Thread(target=run, name=f"{kind} {self.machine.replica_id}", daemon=True).start()
-
-    def _deliver(self, event: events.Event) -> None:
-        self._around.deliver(self.machine.replica_id, event)
-
-    def _probe_health(self, launch: int) -> None:
-        healthy = self.url is not None and probes.is_healthy(self.url, self._adapter().health_path)
-        self._deliver(events.Healthy(launch) if healthy else events.Unhealthy(launch))
-
-    def _warm_up(self, launch: int, timeout_s: float) -> None:
-        url, identity = self.url, self.identity
+    def _ask(self, instruction: events.ProbeHealth | events.WarmUp | events.CountInFlight) -> None:
+        launch, url, identity, adapter = self.machine.launch, self.url, self.identity, self._adapter()
         if url is None or identity is None:
             return
-        try:
-            done = probes.generate(url, self._adapter().warm_up(self.wish.spec), self.wish.key, timeout_s)
-        except probes.ProbeError as error:
-            if not _ends_soon(identity):  # else the end of the process is the event, with its reason from the log
-                hint = "The engine answers its health probe and can't generate; read its log."
-                reason = Reason("warm_up_failed", str(error), hint, self._tail())
-                self._deliver(events.WarmUpFailed(launch, reason))
-            return
-        self._deliver(events.WarmedUp(launch, done.output_tokens, done.took_s))
-
-    def _count_in_flight(self, launch: int) -> None:
-        if self.url is not None:
-            names = self._adapter().metric_names(self.facts.engine_version)
-            self._deliver(events.InFlight(launch, probes.count_in_flight(self.url, names)))
+        match instruction:
+            case events.ProbeHealth():
+                every_s = PROBE_EVERY_S.get(self.machine.state, 1.0)
+                self._helpers.run("health", launch, every_s, partial(probe_health, launch, url, adapter.health_path))
+            case events.WarmUp(timeout_s=timeout_s):
+                generate = generation(url, adapter.warm_up(self.wish.spec), self.wish.key, timeout_s)
+                self._helpers.run("warm-up", launch, 0.0, partial(warm_up, launch, identity, generate, self._tail))
+            case events.CountInFlight():
+                names = adapter.metric_names(self.facts.engine_version)
+                self._helpers.run("count", launch, COUNT_EVERY_S, partial(count_in_flight, launch, url, names))
 
     # -- what others read --------------------------------------------------------------------------------------
 
@@ -342,12 +306,3 @@ class SupervisedReplica:
         except RefusedError as error:  # adopted by a worker that no longer knows this engine
             code, sentence, hint = "engine_ended", f"The engine ended ({exit_text}).", error.message
         return Reason(code, sentence, hint, engine_log.telling(lines, TAIL_LINES))
-
-
-def _ends_soon(identity: processes.Identity) -> bool:
-    deadline = time.monotonic() + DYING_S
-    while processes.is_alive(identity):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True
