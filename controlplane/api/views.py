@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from django.db.models import QuerySet
 from rest_framework import serializers
+from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
@@ -21,6 +22,11 @@ class ApiView(APIView):
     """A view that says which role each of its methods needs, with helpers for the steps that all views share."""
 
     roles: ClassVar[permissions.Roles]
+
+    def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
+        """Keeps answers out of shared caches, and those of writes (which may hold a new secret) out of all."""
+        response.headers.setdefault("Cache-Control", "private, no-cache" if request.method == "GET" else "no-store")
+        return super().finalize_response(request, response, *args, **kwargs)
 
     def body(self, shape: type[StrictSerializer]) -> dict[str, Any]:
         """Returns the validated body; raises ValidationError naming the fields."""

@@ -46,6 +46,7 @@ def test_the_last_administrator_stays(administrator: APIClient, change: dict[str
 def test_a_token_is_shown_once_and_then_only_its_beginning(administrator: APIClient) -> None:
     made = administrator.post("/api/v1/tokens/", {"user": "administrator-1", "name": "ci", "role": "viewer"})
     assert made.status_code == 201
+    assert made.headers["Cache-Control"] == "no-store"
     secret, token = made.json()["secret"], made.json()["token"]
     assert ApiToken.objects.get(pk=token["id"]).token_hash == secret_hash(secret)
     assert secret not in administrator.get("/api/v1/tokens/").content.decode()

@@ -86,8 +86,7 @@ class LogView(ApiView):
         """Reads the newest lines of an engine's log, or those kept when it ended."""
         lines = self.query(LogQuery)["lines"]
         replica = selectors.replica(id)
-        with valkey.connect() as client:
-            live = engine_log.tail(client, id, lines)
+        live = _live_lines(id, lines)
         kept = [{"n": None, "line": line} for line in replica.log_tail[-lines:]]
         shown = {"replica": id, "path": replica.log_path, "source": "live" if live else "kept", "lines": live or kept}
         return Response(LogSerializer(shown).data)
@@ -119,6 +118,14 @@ class RestartReplicaView(ReplicaActionView):
         self.nothing()
         replicas.restart(actor=roles.acting(request), replica_id=id)
         return _answer(self, selectors.replica(id))
+
+
+def _live_lines(replica_id: str, lines: int) -> list[engine_log.LogLine]:
+    try:
+        with valkey.connect() as client:
+            return engine_log.tail(client, replica_id, lines)
+    except valkey.ERRORS:  # what was kept is better than nothing
+        return []
 
 
 def _answer(view: ApiView, replica: Replica) -> Response:
