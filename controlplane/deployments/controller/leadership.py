@@ -10,6 +10,7 @@ Concurrency
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import Any
 
@@ -75,10 +76,13 @@ class Leadership:
         self._woken = True
 
     def release(self) -> None:
-        """Ends the session and with it the lock; another controller may lead at once."""
+        """Gives back the lock and ends the session; another controller may lead at once."""
         session, self._session, self.leads = self._session, None, False
-        if session is not None:
-            session.close()
+        if session is None:
+            return
+        # the server would give it back a moment after the session's end; a session that is broken has lost it anyway
+        with session, contextlib.suppress(psycopg.Error):
+            session.execute("SELECT pg_advisory_unlock_all()")
 
     def _ask(self, statement: str, *values: Any) -> Any:
         if self._session is None:
