@@ -21,7 +21,7 @@ from controlplane.gateway.sampling import Sampler
 from controlplane.gateway.server import Protocol, Server
 from controlplane.gateway.settings import GatewaySettings
 from controlplane.gateway.snapshot import Snapshots
-from controlplane.lib import valkey
+from controlplane.lib import tasks, valkey
 from controlplane.lib.ids import new_id
 from controlplane.lib.upstream import Pools
 
@@ -110,9 +110,7 @@ class Process:
         self.outbox.add(self.sampler.turn(now, None if routes is None else routes.snapshot))
 
     async def _stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await tasks.end_all(self._tasks)
         self._turn()
         await self.outbox.close(self._client)
         self.pools.close()
