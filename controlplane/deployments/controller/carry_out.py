@@ -141,7 +141,12 @@ def _place(deployment: Deployment, action: Place, fleet: view.Fleet) -> bool:
 
 def _assigned(row: Accelerator) -> AssignedAccelerator:
     return AssignedAccelerator(
-        uuid=row.uuid, kind=row.kind, address=row.address, name=row.name, memory_bytes=row.memory_total_bytes or 0
+        uuid=row.uuid,
+        kind=row.kind,
+        address=row.address,
+        name=row.name,
+        memory_bytes=row.memory_total_bytes or 0,
+        bandwidth_bytes_per_s=row.observed.get("bandwidth_bytes_per_s"),
     )
 
 
