@@ -10,7 +10,7 @@ from controlplane.domain.errors import RefusedError
 
 def models(*, family: str | None = None, search: str | None = None) -> QuerySet[Model]:
     """Returns models with their variants, each of which has `deployments_total`."""
-    rows = Model.objects.prefetch_related(Prefetch("variants", queryset=variants()))
+    rows = Model.objects.order_by("name").prefetch_related(Prefetch("variants", queryset=variants()))
     if family:
         rows = rows.filter(family=family)
     if search:

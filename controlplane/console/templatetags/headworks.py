@@ -146,34 +146,39 @@ def memory_bar(parts: list[memory.Part], css: str = "") -> SafeString:
     return format_html('<svg class="bar {}" role="img" aria-label="{}">{}</svg>', css, told or _("no data"), pieces)
 
 
-@register.filter
-def gib(value: float | None) -> str:
-    return units.gib(value)
+def _known(value: Any) -> float | None:
+    """Returns None for what a template could not find (an empty text), such as a fact that a card does not tell."""
+    return None if value == "" else value
 
 
 @register.filter
-def quantity(value: float | None) -> str:
-    return units.quantity(value)
+def gib(value: Any) -> str:
+    return units.gib(_known(value))
 
 
 @register.filter
-def significant(value: float | None) -> str:
-    return units.rate(value)
+def quantity(value: Any) -> str:
+    return units.quantity(_known(value))
 
 
 @register.filter
-def percent(value: float | None) -> str:
-    return units.percent(value)
+def significant(value: Any) -> str:
+    return units.rate(_known(value))
 
 
 @register.filter
-def latency(value: float | None) -> str:
-    return units.latency(value)
+def percent(value: Any) -> str:
+    return units.percent(_known(value))
 
 
 @register.filter
-def duration(value: float | None) -> str:
-    return units.duration(value)
+def latency(value: Any) -> str:
+    return units.latency(_known(value))
+
+
+@register.filter
+def duration(value: Any) -> str:
+    return units.duration(_known(value))
 
 
 @register.filter
