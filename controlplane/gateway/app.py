@@ -8,20 +8,17 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 import msgspec
 
 from controlplane.gateway.asks import read_ask
-from controlplane.gateway.client import Client, Headers, Receive, Scope, Send, receive_within
-from controlplane.gateway.errors import GatewayError, too_large
+from controlplane.gateway.client import EXTENSION, Client, Headers, Receive, Scope, Send
+from controlplane.gateway.errors import GatewayError, stopping, too_large
 from controlplane.gateway.forward import Call, Forwarder
-from controlplane.gateway.metering import Meter
 from controlplane.gateway.peers import client_address
 from controlplane.gateway.settings import GatewaySettings
 from controlplane.gateway.snapshot import Snapshots
 from controlplane.lib.ids import new_id
-from controlplane.lib.upstream import QUIET_LIMIT_S
 
 logger = logging.getLogger(__name__)
 
@@ -36,28 +33,6 @@ _SANE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 Answer = tuple[int, bytes, bytes]  # status, content type, body
 
 
-@dataclass(slots=True)
-class Incoming:
-    """A request as it comes in. `request_id` is the client's own when it sent a sane one."""
-
-    scope: Scope
-    receive: Receive
-    client: Client
-    arrived_at: float
-    authorization: bytes | None = None
-    request_id: str = ""
-    length: int | None = None
-
-    def read_headers(self) -> None:
-        for name, value in self.scope["headers"]:
-            if name == b"authorization":
-                self.authorization = value
-            elif name == b"content-length":
-                self.length = int(value)
-            elif name == b"x-request-id" and _SANE_ID.fullmatch(value):
-                self.request_id = value.decode()
-
-
 class Gateway:
     """One gateway process. The parts are made and started by `controlplane.gateway.__main__`."""
 
@@ -67,14 +42,12 @@ class Gateway:
         *,
         snapshots: Snapshots,
         forwarder: Forwarder,
-        meter: Meter,
         metrics: Callable[[], bytes],
         on_startup: Callable[[], Awaitable[None]],
         on_shutdown: Callable[[], Awaitable[None]],
     ) -> None:
         self._snapshots = snapshots
         self._forwarder = forwarder
-        self._meter = meter
         self._metrics = metrics
         self._on_startup = on_startup
         self._on_shutdown = on_shutdown
@@ -86,63 +59,56 @@ class Gateway:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._http(scope, receive, send)
+            await self._http(scope, receive)
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
 
-    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        incoming = Incoming(scope, receive, Client(send), time.monotonic())
-        client = incoming.client
+    async def _http(self, scope: Scope, receive: Receive) -> None:
+        arrived_at = time.monotonic()
+        client: Client = scope["extensions"].pop(EXTENSION)  # taken out: it refers to the scope
+        authorization, request_id, length = read_headers(scope["headers"])
+        request_id = request_id or f"{self._id_prefix}-{next(self._numbers):x}"
+        upstream_path = FORWARDED.get(scope["path"])
         try:
-            incoming.read_headers()
-            incoming.request_id = incoming.request_id or f"{self._id_prefix}-{next(self._numbers):x}"
-            upstream_path = FORWARDED.get(scope["path"])
             if upstream_path is None:
-                self._plain(incoming)
-            elif scope["method"] == "POST":
-                await self._generate(upstream_path, incoming)
-            else:
+                self._answer(scope, client, authorization, request_id)
+                return
+            if scope["method"] != "POST":
                 raise _wrong_method("POST")
+            now = time.time()
+            routes = self._snapshots.current(now)
+            key = routes.key_for(authorization, now)
+            if length is not None and length > self._body_limit:
+                raise too_large(self._body_limit)
+            body = client.whole_body()
+            if body is None:
+                body = await read_body(receive, self._body_limit)
+            elif len(body) > self._body_limit:
+                raise too_large(self._body_limit)
+            ask = read_ask(body)
+            deployment = routes.deployment_for(key, ask.model)
+            await self._forwarder.serve(
+                Call(upstream_path, ask, key, deployment, routes.pools, client, request_id, arrived_at)
+            )
         except GatewayError as error:
             if not client.started:
-                error.send(client, incoming.request_id)
-        if client.unsent:
-            await _flush(client)
+                error.send(client, request_id)
+        except asyncio.CancelledError:
+            # The server is being stopped, and this is its last word; a stream has had its own from the relay.
+            if not client.started:
+                stopping().send(client, request_id)
+        except ClientLeftError:
+            logger.debug("%s: the client left before its request was whole", request_id)
 
-    async def _generate(self, path: str, incoming: Incoming) -> None:
-        now = time.time()
-        routes = self._snapshots.current(now)
-        key = routes.key_for(incoming.authorization, now)
-        if incoming.length is not None and incoming.length > self._body_limit:
-            raise too_large(self._body_limit)
-        body = await _read_body(incoming.receive, self._body_limit)
-        if body is None:
-            return
-        ask = read_ask(body)
-        deployment = routes.deployment_for(key, ask.model)
-        client = incoming.client
-        call = Call(path, ask, key, deployment, routes.pools, client, incoming.request_id, incoming.arrived_at)
-        client.watch(incoming.receive, call.client_gone)
-        try:
-            await self._forwarder.serve(call)
-        except GatewayError as error:
-            self._meter.refused(key, deployment.name, error.status)
-            raise
-
-    def _plain(self, incoming: Incoming) -> None:
+    def _answer(self, scope: Scope, client: Client, authorization: bytes | None, request_id: str) -> None:
         """Answers what needs no replica."""
-        scope = incoming.scope
         if scope["method"] not in ("GET", "HEAD"):
             known = scope["path"] in ("/v1/models", "/healthz", "/readyz", "/metrics")
             raise _wrong_method("GET") if known else _unknown_path(scope["path"])
-        status, kind, body = self._look_up(scope, incoming.authorization)
-        headers: Headers = [
-            (b"content-type", kind),
-            (b"content-length", b"%d" % len(body)),
-            (b"x-headworks-request-id", incoming.request_id.encode()),
-        ]
-        incoming.client.start(status, headers)
-        incoming.client.end(body)
+        status, kind, body = self._look_up(scope, authorization)
+        headers: Headers = [(b"content-type", kind), (b"x-headworks-request-id", request_id.encode())]
+        client.start(status, headers, len(body))
+        client.end(body)
 
     def _look_up(self, scope: Scope, authorization: bytes | None) -> Answer:
         path = scope["path"]
@@ -196,42 +162,40 @@ def _unknown_path(path: str) -> GatewayError:
     return GatewayError(404, "unknown_url", f"There is nothing at {path}. Chat is at POST /v1/chat/completions.")
 
 
-async def _read_body(receive: Receive, limit: int) -> bytes | None:
-    """Returns the whole body, None when the client left before its end."""
+class ClientLeftError(Exception):
+    """The client went away before its request was whole; nobody waits for an answer."""
+
+
+def read_headers(headers: Headers) -> tuple[bytes | None, str, int | None]:
+    """Returns (authorization, the client's own request id when it is sane, content length)."""
+    authorization, request_id, length = None, "", None
+    for name, value in headers:
+        if name == b"authorization":
+            authorization = value
+        elif name == b"content-length":
+            length = int(value)
+        elif name == b"x-request-id" and _SANE_ID.fullmatch(value):
+            request_id = value.decode()
+    return authorization, request_id, length
+
+
+async def read_body(receive: Receive, limit: int) -> bytes:
+    """Returns a body that comes in pieces; raises GatewayError when it is too long or too slow."""
     parts: list[bytes] = []
     size = 0
-    deadline = 0.0
-    wait_s = BODY_TIMEOUT_S
-    while True:
-        try:
-            message = await receive_within(receive, wait_s)
-        except TimeoutError:
-            text = f"The request body did not arrive within {BODY_TIMEOUT_S:g} s."
-            raise GatewayError(408, "request_timeout", text, headers=[(b"connection", b"close")]) from None
-        if message["type"] != "http.request":
-            return None
-        part: bytes = message.get("body", b"")
-        size += len(part)
-        if size > limit:
-            raise _too_long(limit)
-        if not message.get("more_body"):
-            return b"".join(parts) + part if parts else part
-        parts.append(part)
-        now = time.monotonic()
-        deadline = deadline or now + BODY_TIMEOUT_S
-        wait_s = deadline - now
-
-
-def _too_long(limit: int) -> GatewayError:
-    error = too_large(limit)
-    error.headers.append((b"connection", b"close"))  # how much is still to come is not known
-    return error
-
-
-async def _flush(client: Client) -> None:
-    """The server cuts an answer short when the application returns before all of it is handed over."""
     try:
-        async with asyncio.timeout(QUIET_LIMIT_S):
-            await client.flushed()
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            while True:
+                message = await receive()
+                if message["type"] != "http.request":
+                    raise ClientLeftError
+                part: bytes = message.get("body", b"")
+                size += len(part)
+                if size > limit:
+                    raise too_large(limit, close=True)
+                parts.append(part)
+                if not message.get("more_body"):
+                    return b"".join(parts)
     except TimeoutError:
-        logger.warning("a client took nothing for %d s and was cut off", QUIET_LIMIT_S)
+        text = f"The request body did not arrive within {BODY_TIMEOUT_S:g} s."
+        raise GatewayError(408, "request_timeout", text, close=True) from None

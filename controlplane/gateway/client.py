@@ -1,15 +1,23 @@
-"""The client's side of one request: an answer written through ASGI `send` without a task switch.
+"""The client's side of one request: its body, its answer, and whether it is still there.
 
-Why: `await send(…)` from a task costs a future, a wake-up and a pass of the event loop for every event of a stream.
-Nearly always `send` has nothing to wait for, so its coroutine is run on the spot; only when the client does not keep
-up is it kept, continued by callbacks, and the replica's connection paused meanwhile.
+Guarantees
+    The head of an answer goes out together with the first piece of its body, in one write. Calls never wait: a slow
+    client is told by `write` returning False. After `gone` or `ended` everything written is dropped.
+Does not do
+    Parse requests (uvicorn and httptools do), check header values: they are ours or come from a parsed answer.
+Why not ASGI's `send`: `await send(…)` costs a coroutine, two messages and a check of every header for each answer, a
+task switch for each event of a stream, and a second system call for the head. Together that is a third of what the
+gateway costs, see `benchmarks/gateway.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
-from typing import Any, cast
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -17,125 +25,137 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
-
-class _Kept:
-    """A coroutine that waits for something, continued by callbacks instead of a task."""
-
-    __slots__ = ("_coroutine", "_on_end")
-
-    def __init__(self, coroutine: Coroutine[Any, Any, Any], waiting: Any, on_end: Callable[[Any], None]) -> None:
-        self._coroutine = coroutine
-        self._on_end = on_end
-        self._wait(waiting)
-
-    def _wait(self, waiting: Any) -> None:
-        waiting._asyncio_future_blocking = False  # the hand-shake between a future and whoever drives the coroutine
-        waiting.add_done_callback(self._wake)
-
-    def _wake(self, _: object) -> None:
-        try:
-            waiting = self._coroutine.send(None)
-        except StopIteration as end:
-            self._on_end(end.value)
-        else:
-            self._wait(waiting)
-
-
-async def receive_within(receive: Receive, limit_s: float) -> Message:
-    """Returns the next message; raises TimeoutError. One that is there already costs no timer."""
-    coroutine = cast("Coroutine[Any, Any, Message]", receive())
-    try:
-        waiting = coroutine.send(None)
-    except StopIteration as end:
-        return cast(Message, end.value)
-    arrived: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-    _Kept(coroutine, waiting, lambda message: None if arrived.done() else arrived.set_result(message))
-    async with asyncio.timeout(limit_s):
-        return await arrived
+EXTENSION = "headworks.client"  # where the application finds it in the scope's extensions
+BODILESS = frozenset({204, 304})
 
 
 class Client:
     """Where the answer of one request goes. `gone` when the client has left before the end."""
 
-    __slots__ = ("_kept", "_later", "_on_gone", "_on_ready", "_send", "ended", "gone", "started")
+    __slots__ = (
+        "_chunked",
+        "_cycle",
+        "_flow",
+        "_head",
+        "_on_end",
+        "_on_gone",
+        "_on_ready",
+        "_transport",
+        "_without_body",
+        "ended",
+        "gone",
+        "started",
+    )
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self._kept: _Kept | None = None
-        self._later: list[Message] = []  # what came while a `send` waits
-        self._on_ready: Callable[[], None] | None = None
+    def __init__(
+        self, cycle: RequestResponseCycle, transport: asyncio.Transport, on_end: Callable[[Client], None]
+    ) -> None:
+        self._cycle = cycle
+        self._transport = transport
+        self._flow: FlowControl = cycle.flow
+        self._on_end = on_end
         self._on_gone: Callable[[], None] | None = None
+        self._on_ready: Callable[[], None] | None = None
+        self._head = b""
+        self._chunked = False
+        self._without_body = False
         self.started = False
         self.ended = False
         self.gone = False
 
-    def watch(self, receive: Receive, on_gone: Callable[[], None]) -> None:
-        """Calls `on_gone` once when the client leaves before the answer's end. The request body must have been read."""
-        self._on_gone = on_gone
-        self._listen(receive)
+    # -- the request ---------------------------------------------------------------------------------------------
 
-    def start(self, status: int, headers: Headers) -> None:
-        self.started = True
-        self._push({"type": "http.response.start", "status": status, "headers": headers})
+    def whole_body(self) -> bytes | None:
+        """Returns the request's body when all of it has come, else None (then ask `receive`)."""
+        cycle = self._cycle
+        if cycle.more_body or cycle.waiting_for_100_continue:
+            return None
+        self._flow.resume_reading()  # a long body pauses it, and a pause hides that the client leaves
+        return bytes(cycle.body)
+
+    def when_gone(self, callback: Callable[[], None]) -> None:
+        """Calls back once when the client leaves before the answer's end."""
+        self._on_gone = callback
+
+    def when_ready(self, callback: Callable[[], None]) -> None:
+        """Calls back once when the client has caught up, after `write` returned False."""
+        self._on_ready = callback
+
+    # -- the answer ----------------------------------------------------------------------------------------------
+
+    def start(self, status: int, headers: Headers, length: int | None = None, *, close: bool = False) -> None:
+        """Begins the answer; `length` None stands for a body of unknown length. Nothing is sent before a piece."""
+        cycle = self._cycle
+        self.started = cycle.response_started = True
+        cycle.waiting_for_100_continue = False
+        lines = [STATUS_LINE[status]]
+        for name, value in headers:
+            lines += (name, b": ", value, b"\r\n")
+        self._without_body = status in BODILESS or cycle.scope["method"] == "HEAD"
+        if length is not None:
+            lines.append(b"content-length: %d\r\n" % length)
+        elif cycle.scope["http_version"] != "1.1":
+            cycle.keep_alive = False  # its body ends with the connection
+        elif not self._without_body:
+            self._chunked = True
+            lines.append(b"transfer-encoding: chunked\r\n")
+        if close or not cycle.keep_alive:
+            cycle.keep_alive = False
+            lines.append(b"connection: close\r\n")
+        lines.append(b"\r\n")
+        self._head = b"".join(lines)
 
     def write(self, data: bytes) -> bool:
-        """Sends a piece; returns False when the client does not keep up (then see `when_ready`)."""
-        self._push({"type": "http.response.body", "body": data, "more_body": True})
-        return self._kept is None
+        """Sends a piece that is not empty; returns False when the client does not keep up (then see `when_ready`)."""
+        if self.gone:
+            return True
+        if self._chunked:
+            data = b"%x\r\n%b\r\n" % (len(data), data)
+        elif self._without_body:
+            data = b""
+        if self._head:
+            data, self._head = self._head + data, b""
+        self._transport.write(data)
+        return not self._flow.write_paused
 
     def end(self, data: bytes = b"") -> None:
         """Sends the last piece."""
-        self.ended = True
-        self._push({"type": "http.response.body", "body": data, "more_body": False})
-
-    @property
-    def unsent(self) -> bool:
-        """Whether something written still waits for the client."""
-        return self._kept is not None
-
-    async def flushed(self) -> None:
-        """Returns when everything that was written has been handed to the server."""
-        if self._kept is not None:
-            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._on_ready = lambda: None if done.done() else done.set_result(None)
-            await done
-
-    def when_ready(self, callback: Callable[[], None]) -> None:
-        """Calls back once when the client has caught up."""
-        self._on_ready = callback
-
-    def _push(self, message: Message) -> None:
-        if self._kept is not None:
-            self._later.append(message)
+        if self.gone or self.ended:
             return
-        coroutine = cast("Coroutine[Any, Any, None]", self._send(message))
-        try:
-            waiting = coroutine.send(None)
-        except StopIteration:
-            return
-        self._kept = _Kept(coroutine, waiting, self._sent)
+        if self._without_body:
+            data = b""
+        elif self._chunked:
+            data = b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data) if data else b"0\r\n\r\n"
+        if self._head or data:
+            self._transport.write(self._head + data)
+        self._finish()
 
-    def _sent(self, _: None) -> None:
-        self._kept = None
-        while self._later and self._kept is None:
-            self._push(self._later.pop(0))
-        if self._kept is None and self._on_ready is not None:
-            ready, self._on_ready = self._on_ready, None
-            ready()
+    def cut(self) -> None:
+        """Ends the connection in the middle of the answer: all that is left to say when its beginning is out."""
+        if not (self.gone or self.ended):
+            self._cycle.keep_alive = False
+            self._finish()
 
-    def _listen(self, receive: Receive) -> None:
-        coroutine = cast("Coroutine[Any, Any, Message]", receive())
-        try:
-            waiting = coroutine.send(None)
-        except StopIteration as end:
-            self._left(end.value)
-            return
-        _Kept(coroutine, waiting, self._left)
+    # -- what the server's protocol calls ------------------------------------------------------------------------
 
-    def _left(self, _: Message) -> None:
-        on_gone, self._on_gone = self._on_gone, None
-        if self.ended or self.gone:
-            return
-        self.gone = True
-        if on_gone is not None:
-            on_gone()
+    def left(self) -> None:
+        self.gone = self._cycle.disconnected = True
+        self._on_ready = None
+        callback, self._on_gone = self._on_gone, None
+        if callback is not None:
+            callback()
+
+    def ready(self) -> None:
+        callback, self._on_ready = self._on_ready, None
+        if callback is not None:
+            callback()
+
+    def _finish(self) -> None:
+        cycle = self._cycle
+        self.ended = cycle.response_complete = True
+        self._on_gone = self._on_ready = None
+        self._on_end(self)
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            self._transport.close()
+        cycle.on_response()

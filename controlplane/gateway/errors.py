@@ -21,6 +21,7 @@ class GatewayError(Exception):
         param: str | None = None,
         retry_after_s: int | None = None,
         headers: Headers | None = None,
+        close: bool = False,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -29,6 +30,7 @@ class GatewayError(Exception):
         self.param = param
         self.retry_after_s = retry_after_s
         self.headers: Headers = headers or []
+        self.close = close  # the connection can't be used for another request
 
     def body(self) -> bytes:
         """Returns `{"error": {"message", "type", "param", "code"}}`."""
@@ -45,13 +47,12 @@ class GatewayError(Exception):
         body = self.body()
         headers: Headers = [
             (b"content-type", b"application/json"),
-            (b"content-length", b"%d" % len(body)),
             (b"x-headworks-request-id", request_id.encode()),
             *self.headers,
         ]
         if self.retry_after_s is not None:
             headers.append((b"retry-after", b"%d" % self.retry_after_s))
-        client.start(self.status, headers)
+        client.start(self.status, headers, len(body), close=self.close)
         client.end(body)
 
 
@@ -73,8 +74,9 @@ def no_replica(name: str) -> GatewayError:
     return GatewayError(503, "no_replica", text, retry_after_s=5)
 
 
-def too_large(limit_bytes: int) -> GatewayError:
-    return GatewayError(413, "request_too_large", f"The request body is longer than {limit_bytes} bytes.")
+def too_large(limit_bytes: int, *, close: bool = False) -> GatewayError:
+    text = f"The request body is longer than {limit_bytes} bytes."
+    return GatewayError(413, "request_too_large", text, close=close)
 
 
 def bad_gateway(what: str) -> GatewayError:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from controlplane.domain.routing import CoolDowns, RoutedDeployment, RoutedKey, RoutedReplica, choose_replica
 from controlplane.gateway.asks import Ask
 from controlplane.gateway.client import Client, Headers
-from controlplane.gateway.errors import bad_gateway, no_replica, stopping
+from controlplane.gateway.errors import GatewayError, bad_gateway, no_replica, stopping
 from controlplane.gateway.metering import Meter
 from controlplane.gateway.relay import Relay
 from controlplane.lib.upstream import Connection, Pool, UpstreamError
@@ -57,8 +57,13 @@ class Forwarder:
 
     async def serve(self, call: Call) -> None:
         """Answers the call; raises GatewayError when nothing has been sent and nothing can be."""
+        call.client.when_gone(call.client_gone)
         while True:
-            replica = self._choose(call)
+            try:
+                replica = self._choose(call)
+            except GatewayError as error:
+                self._meter.refused(call.key, call.deployment.name, error.status)
+                raise
             self.in_flight[replica.id] = self.in_flight.get(replica.id, 0) + 1
             try:
                 refused = await self._attempt(call, replica)

@@ -48,7 +48,6 @@ class Process:
             settings,
             snapshots=self.snapshots,
             forwarder=Forwarder(self.meter, self.cool_downs),
-            meter=self.meter,
             metrics=lambda: exposition(self.meter, self.sampler, self.snapshots, self.outbox, time.time()),
             on_startup=self._start,
             on_shutdown=self._stop,

@@ -104,7 +104,7 @@ class Relay:
             return
         client = self._client
         if not self.status:
-            self._start(self.upstream_status, [])
+            self._start(None)
         if not client.write(out):
             self._wait_for_client()
 
@@ -114,13 +114,13 @@ class Relay:
             return
         if self.events is not None:
             if not self.status:
-                self._start(self.upstream_status, [])
+                self._start(None)
             self._client.end(self.events.rest())
         elif self.status:
             self._client.end()
         else:
-            self._start(self.upstream_status, [(b"content-length", b"%d" % self._held_bytes)])
-            self._client.end(b"".join(self._held))
+            self._start(self._held_bytes)
+            self._client.end(b"".join(self._held) if len(self._held) > 1 else self._held[0] if self._held else b"")
         self._finish("whole")
 
     def broken(self, error: UpstreamError) -> None:
@@ -154,9 +154,9 @@ class Relay:
         error.send(self._client, request_id.decode())
         self._finish("broken")
 
-    def _start(self, status: int, more: Headers) -> None:
-        self.status = status
-        self._client.start(status, self._headers + self._own_headers + more)
+    def _start(self, length: int | None) -> None:
+        self.status = self.upstream_status
+        self._client.start(self.status, self._headers + self._own_headers, length)
 
     def _plain(self, data: bytes) -> None:
         if self.upstream_status in REFUSED_US:
@@ -167,7 +167,7 @@ class Relay:
             self._held_bytes += len(data)
             if self._held_bytes <= PLAIN_HOLD_BYTES:
                 return
-            self._start(self.upstream_status, [])
+            self._start(None)
             data = b"".join(self._held)
             self._held.clear()
         if not self._client.write(data):
@@ -175,7 +175,8 @@ class Relay:
 
     def _break_off(self, error: GatewayError) -> None:
         if self.events is None:
-            return  # the application ends without a last piece, so the server cuts the connection
+            self._client.cut()
+            return
         begin = b"\n\n" if self.events.inside_event else b""
         self._client.end(begin + error.event())
 

@@ -20,17 +20,13 @@ class Routes:
     snapshot: RoutingSnapshot
     models: dict[str, RoutedDeployment]  # public model name -> deployment
     pools: dict[str, Pool] = field(default_factory=dict)  # replica id -> connections
+    seen: dict[bytes, RoutedKey] = field(default_factory=dict)  # Authorization header -> key, saves hashing
 
     def key_for(self, authorization: bytes | None, now: float) -> RoutedKey:
         """Returns the key of an `Authorization` header; raises GatewayError 401 when it opens nothing."""
-        if not authorization:
-            raise invalid_key("No API key given. Send it as `Authorization: Bearer …`.")
-        scheme, _, secret = authorization.partition(b" ")
-        if scheme.lower() != b"bearer" or not secret:
-            raise invalid_key("The API key must be sent as `Authorization: Bearer …`.")
-        key = self.snapshot.keys.get(hashlib.sha256(secret.strip()).hexdigest())
+        key = self.seen.get(authorization) if authorization else None
         if key is None:
-            raise invalid_key("Unknown API key. It may have been revoked.")
+            key = self._find_key(authorization)
         if key.expires_at is not None and key.expires_at <= now:
             raise invalid_key("This API key has expired.")
         return key
@@ -41,6 +37,19 @@ class Routes:
         if deployment is None or not _may_use(key, deployment):
             raise unknown_model(model)
         return deployment
+
+    def _find_key(self, authorization: bytes | None) -> RoutedKey:
+        if not authorization:
+            raise invalid_key("No API key given. Send it as `Authorization: Bearer …`.")
+        scheme, _, secret = authorization.partition(b" ")
+        if scheme.lower() != b"bearer" or not secret:
+            raise invalid_key("The API key must be sent as `Authorization: Bearer …`.")
+        key = self.snapshot.keys.get(hashlib.sha256(secret.strip()).hexdigest())
+        if key is None:
+            raise invalid_key("Unknown API key. It may have been revoked.")
+        if authorization == b"Bearer " + secret.strip():  # one spelling a key, so that the memory is bounded
+            self.seen[authorization] = key
+        return key
 
     def models_for(self, key: RoutedKey) -> list[str]:
         """Returns the public model names that a key may use, in order."""

@@ -1,8 +1,4 @@
-"""What the gateway adds to uvicorn: head and first piece of an answer in one write, limits on request heads, signals.
-
-uvicorn hands the head of an answer to the transport before its body, and uvloop writes at once, so every answer costs
-two system calls and often two packets. Here the head is held until the first piece follows.
-"""
+"""What the gateway adds to uvicorn: a `Client` for each request, limits on request heads, and signals."""
 
 from __future__ import annotations
 
@@ -13,49 +9,34 @@ from collections.abc import Iterator
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-_CONTINUE = b"HTTP/1.1 100 "
+from controlplane.gateway.client import EXTENSION, Client
 
 
 class Protocol(HttpToolsProtocol):
-    """uvicorn's protocol with joined writes."""
+    """uvicorn's protocol, which also tells the clients of its requests what happens to the connection."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._clients: list[Client] = []  # more than one only when requests are pipelined
 
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
-        if self.scope["method"] != "HEAD":  # an answer to HEAD has no body to wait for
-            HeadKeeper(self.cycle)
+        client = Client(self.cycle, self.transport, self._clients.remove)
+        self._clients.append(client)
+        self.scope["extensions"] = {EXTENSION: client}  # type: ignore[dict-item]  # an object, as an extension may be
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        clients, self._clients = self._clients, []
+        for client in clients:
+            client.left()
 
-class HeadKeeper:
-    """Stands before a cycle's transport until the first piece of the body is written."""
-
-    __slots__ = ("_cycle", "_head", "_transport")
-
-    def __init__(self, cycle: RequestResponseCycle) -> None:
-        self._cycle = cycle
-        self._transport = cycle.transport
-        self._head = b""
-        cycle.transport = self  # type: ignore[assignment]
-
-    def write(self, data: bytes) -> None:
-        if self._head:
-            self._cycle.transport = self._transport
-            self._transport.write(self._head + data)
-            self._head = b""
-        elif data.startswith(_CONTINUE):
-            self._transport.write(data)
-        else:
-            self._head = data
-
-    def close(self) -> None:
-        if self._head:
-            self._transport.write(self._head)
-            self._head = b""
-        self._transport.close()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        for client in list(self._clients):
+            client.ready()
 
 
 class Server(uvicorn.Server):

@@ -184,7 +184,9 @@ class Connection(asyncio.Protocol):
         if not self._keep:
             names = [name for name, _ in headers]
             self._until_close = b"content-length" not in names and b"transfer-encoding" not in names
-        if self._sink is not None:
+        if status > 599:
+            self.fail(UpstreamError("protocol", f"The replica answered with status {status}.", received=True))
+        elif self._sink is not None:
             self._sink.head(status, headers)
 
     def on_body(self, data: bytes) -> None:
