@@ -4,15 +4,14 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('fleet', '0002_node_draining'),
+        ("fleet", "0002_node_draining"),
     ]
 
     operations = [
         migrations.AlterField(
-            model_name='accelerator',
-            name='address',
+            model_name="accelerator",
+            name="address",
             field=models.CharField(max_length=1000),
         ),
     ]

@@ -4,20 +4,19 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('journal', '0001_initial'),
+        ("journal", "0001_initial"),
     ]
 
     operations = [
         migrations.AlterField(
-            model_name='decision',
-            name='object_id',
+            model_name="decision",
+            name="object_id",
             field=models.CharField(max_length=200),
         ),
         migrations.AlterField(
-            model_name='event',
-            name='object_id',
+            model_name="event",
+            name="object_id",
             field=models.CharField(max_length=200),
         ),
     ]
