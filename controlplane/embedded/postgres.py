@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import pwd
 import subprocess
 from pathlib import Path
 
@@ -45,10 +46,14 @@ def may_map_users() -> bool:
 
 
 def as_unprivileged(command: list[str]) -> list[str]:
-    """Returns the command so that it does not run as root (unchanged for other users)."""
-    if os.geteuid() != 0:
-        return command
-    return [*(_MAPPED if may_map_users() else _NOBODY), *command]
+    """Returns the command so that it runs as a user that PostgreSQL accepts: not root, and one that has a name."""
+    if os.geteuid() == 0:
+        return [*(_MAPPED if may_map_users() else _NOBODY), *command]
+    try:
+        pwd.getpwuid(os.geteuid())
+    except KeyError:  # a number without a name, as containers are started with
+        return [*(_MAPPED if may_map_users() else ()), *command]
+    return command
 
 
 def give_files(data: Path) -> None:
