@@ -13,7 +13,8 @@ HOME = env.headworks_home()
 DEBUG = env.read_bool("HEADWORKS_DEBUG", False)
 # No default outside DEBUG: nothing starts on a secret that everybody knows.
 SECRET_KEY = env.read_secret("HEADWORKS_SECRET_KEY", "debug-only" if DEBUG else None)
-ALLOWED_HOSTS = env.read_list("HEADWORKS_ALLOWED_HOSTS", ("localhost", "127.0.0.1", "[::1]"))
+# The machine's own names always count: health checks use them.
+ALLOWED_HOSTS = [*env.read_list("HEADWORKS_ALLOWED_HOSTS"), "localhost", "127.0.0.1", "[::1]"]
 CSRF_TRUSTED_ORIGINS = env.read_list("HEADWORKS_TRUSTED_ORIGINS")
 # X-Forwarded-Proto and -For are believed from HEADWORKS_TRUSTED_PROXIES alone, by the server in controlplane.serve.
 HTTPS_ONLY = env.read_bool("HEADWORKS_HTTPS", False)
@@ -132,6 +133,7 @@ SESSION_COOKIE_AGE = 14 * 24 * 3600
 CSRF_COOKIE_NAME = "headworks_csrf"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS_ONLY
 SECURE_SSL_REDIRECT = HTTPS_ONLY
+SECURE_REDIRECT_EXEMPT = [r"^healthz$"]
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS_ONLY else 0
 X_FRAME_OPTIONS = "DENY"
 CONTENT_SECURITY_POLICY = {

@@ -8,7 +8,14 @@ from django.views import defaults
 
 from controlplane.api import errors
 
+
+def healthz(request: HttpRequest) -> HttpResponse:
+    """Answers that this process serves; asks nothing of database or Valkey, so that their outage restarts nothing."""
+    return HttpResponse("ok", content_type="text/plain")
+
+
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("healthz", healthz, name="healthz"),
     path("api/", include("controlplane.api.urls")),
     path("", include("controlplane.console.urls")),
 ]

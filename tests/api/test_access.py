@@ -30,6 +30,7 @@ ROLES = ("anyone", "viewer", "operator", "administrator")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 # addresses that need no login, and why
 OPEN = {
+    "healthz": "health checks of containers and balancers; it tells nothing but that the process serves",
     "login/": "one has to be able to log in",
     "logout/": "ending a session that there is not does nothing",
     "language/": "the language of the login page",
