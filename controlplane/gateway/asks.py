@@ -13,6 +13,7 @@ _text_decoder = msgspec.json.Decoder(str)
 _flag_decoder = msgspec.json.Decoder(bool | None)
 _options_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _encoder = msgspec.json.Encoder()
+OURS = frozenset({"model", "stream", "stream_options"})
 _TRUE = msgspec.Raw(b"true")
 
 
@@ -26,12 +27,16 @@ class Ask:
     fields: dict[str, msgspec.Raw]
     options: dict[str, msgspec.Raw] | None
 
-    def body_for(self, model: str) -> bytes:
+    def body_for(self, model: str, *, exact: bool = False) -> bytes:
         """Returns the body for a replica that knows the model as `model`; a stream always asks for its usage.
 
         It is written anew even when nothing changes, so that a name given twice can't mean one thing here and another
-        in the engine.
+        in the engine. `exact` leaves out other spellings of our names: some servers ignore upper and lower case, and
+        then `Model` would reach a model that the key may not use.
         """
+        if exact:
+            for name in [one for one in self.fields if one not in OURS and one.lower() in OURS]:
+                del self.fields[name]
         self.fields["model"] = msgspec.Raw(_encoder.encode(model))
         if self.stream and not self.usage_wanted:
             options = {**(self.options or {}), "include_usage": _TRUE}

@@ -7,6 +7,7 @@ from http import HTTPStatus
 import msgspec
 
 from controlplane.gateway.client import Client, Headers
+from controlplane.lib.upstream import UpstreamError
 
 
 class GatewayError(Exception):
@@ -81,6 +82,13 @@ def too_large(limit_bytes: int, *, close: bool = False) -> GatewayError:
 
 def bad_gateway(what: str) -> GatewayError:
     return GatewayError(502, "upstream_failed", what)
+
+
+def failed(error: UpstreamError) -> GatewayError:
+    """Returns what a client is told of a replica that gave no answer."""
+    if error.code == "quiet":
+        return GatewayError(504, "upstream_timeout", f"The replica gave no answer: {error.message}")
+    return bad_gateway(f"The replica gave no answer: {error.message}")
 
 
 def stopping() -> GatewayError:

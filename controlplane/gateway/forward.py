@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from controlplane.domain.routing import CoolDowns, RoutedDeployment, RoutedKey, RoutedReplica, choose_replica
 from controlplane.gateway.asks import Ask
 from controlplane.gateway.client import Client, Headers
-from controlplane.gateway.errors import GatewayError, bad_gateway, no_replica, stopping
+from controlplane.gateway.errors import GatewayError, bad_gateway, failed, no_replica, stopping
 from controlplane.gateway.metering import Meter
 from controlplane.gateway.relay import Relay
 from controlplane.lib.upstream import Connection, Pool, UpstreamError
@@ -24,6 +24,7 @@ from controlplane.lib.upstream import Connection, Pool, UpstreamError
 logger = logging.getLogger(__name__)
 
 MOST_REPLICAS_TRIED = 2
+EXTERNAL = "external"
 
 
 @dataclass(slots=True)
@@ -104,7 +105,9 @@ class Forwarder:
     async def _attempt(self, call: Call, replica: RoutedReplica) -> UpstreamError | None:
         """Returns the error when the replica took no connection (it may be tried elsewhere), else None."""
         pool = call.pools[replica.id]
-        request = pool.request(call.path, call.request_id, call.ask.body_for(replica.model))
+        request = pool.request(
+            call.path, call.request_id, call.ask.body_for(replica.model, exact=call.deployment.engine == EXTERNAL)
+        )
         connection = pool.take()
         reused = connection is not None
         while True:
@@ -124,7 +127,7 @@ class Forwarder:
                 continue
             logger.warning("%s: replica %s: %s", call.request_id, replica.id, failure.message)
             if not relay.status:
-                bad_gateway(f"The replica gave no answer: {failure.message}").send(call.client, call.request_id)
+                failed(failure).send(call.client, call.request_id)
             return None
 
     async def _connect(self, pool: Pool, replica: RoutedReplica) -> Connection:

@@ -52,6 +52,7 @@ class Process:
             on_startup=self._start,
             on_shutdown=self._stop,
         )
+        self._server: Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     def _routes_changed(self, routes: Routes) -> None:
@@ -81,7 +82,8 @@ class Process:
             ssl_certfile=settings.tls_cert or None,
             ssl_keyfile=settings.tls_key or None,
         )
-        return Server(config)
+        self._server = Server(config)
+        return self._server
 
     async def _start(self) -> None:
         self.snapshots.load_from_disk()
@@ -100,6 +102,8 @@ class Process:
         while True:
             await asyncio.sleep(1.0 + AFTER_THE_SECOND_S - time.time() % 1.0)
             self.pools.sweep()
+            if self._server is not None:
+                self._server.sweep(asyncio.get_running_loop().time())
             self._turn()
 
     def _turn(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -192,6 +193,14 @@ async def test_a_name_given_twice_means_the_same_to_the_replica(start_gateway: S
     assert answer.status == 200
     assert engine.requests[0].body.count(b"model") == 2  # the field and its value
     assert engine.requests[0].json == {"model": "engine-model", "stream": False}
+
+
+async def test_an_external_endpoint_gets_no_other_spelling_of_the_model(start_gateway: StartGateway) -> None:
+    async with Engine() as engine:
+        external = replace(make_deployment(engine.url), engine="external")
+        gateway = await start_gateway(make_snapshot(external))
+        await gateway.ask({"model": "chat", "Model": "other", "MODEL": "other", "Top_P": 1})
+    assert engine.requests[0].json == {"model": "engine-model", "Top_P": 1}
 
 
 async def test_health_answers_always_and_readiness_with_a_snapshot(start_gateway: StartGateway) -> None:

@@ -9,6 +9,7 @@ import socket
 import pytest
 
 from controlplane.gateway import relay
+from controlplane.lib.upstream import QUIET_LIMIT_S
 from tests.gateway.conftest import Running, StartGateway, make_deployment, make_request, make_snapshot, until
 from tests.gateway.engine import DONE, LAST_CHUNK, Engine, Peer, Request, answer, chunk, event, head, plain_body
 
@@ -222,6 +223,21 @@ async def test_a_slow_client_slows_the_engine_down_and_gets_everything(start_gat
         await gateway.until_idle()
     assert b"[DONE]" in body
     assert body.count(b'"delta"') == len(pieces)
+
+
+async def test_a_replica_that_stays_silent_is_given_up_with_504(start_gateway: StartGateway) -> None:
+    async def silent(_: Request, peer: Peer) -> None:
+        await peer.wait_until_closed()
+
+    async with Engine(silent) as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        asked = asyncio.create_task(gateway.chat())
+        await until(lambda: engine.requests)
+        routes = gateway.process.snapshots.routes
+        assert routes is not None
+        routes.pools["r0"].sweep(QUIET_LIMIT_S + 1)
+        assert ((await asked).status, (await asked).code) == (504, "upstream_timeout")
+        await gateway.until_idle()
 
 
 @pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n"])

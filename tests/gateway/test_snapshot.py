@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import stat
+import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import pytest
 import redis
 
 from controlplane.domain.routing import SNAPSHOT_MAX_AGE_S, SNAPSHOT_SCHEMA, RoutingSnapshot
+from controlplane.embedded import valkey as embedded_valkey
 from controlplane.lib import keys, wire
 from tests.gateway.conftest import Running, StartGateway, make_deployment, make_snapshot, until, write_snapshot
 from tests.gateway.engine import Engine
@@ -132,3 +136,35 @@ async def test_the_only_good_replicas_of_a_snapshot_are_used(start_gateway: Star
     async with Engine() as engine:
         gateway = await start_gateway(make_snapshot(make_deployment("ftp://nowhere", engine.url)))
         assert (await gateway.chat()).status == 200
+
+
+@pytest.mark.services
+async def test_a_gateway_serves_on_while_valkey_is_killed_and_follows_it_again_afterwards(
+    start_gateway: StartGateway, tmp_path: Path
+) -> None:
+    socket = Path(tempfile.mkdtemp(prefix="hwv-")) / "v.sock"  # a socket's path may have 107 bytes
+    command, url = embedded_valkey.server_command(tmp_path, socket, durable=False), embedded_valkey.url(socket)
+    first = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    second = None
+    try:
+        await until(socket.exists)
+        async with Engine() as engine:
+            publish(make_snapshot(make_deployment(engine.url), version=1), url)
+            gateway = await start_gateway(redis_url=url)
+            await until_version(gateway, 1)
+            first.kill()
+            first.wait()
+            await until(lambda: not gateway.process.snapshots.valkey_up)
+            assert (await gateway.chat()).status == 200
+            socket.unlink()
+            second = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+            await until(socket.exists)
+            publish(make_snapshot(make_deployment(engine.url), version=2), url, notice=False)
+            await until_version(gateway, 2)
+            assert gateway.process.snapshots.valkey_up
+    finally:
+        first.kill()
+        if second is not None:
+            second.kill()
+            second.wait()
+        shutil.rmtree(socket.parent)
