@@ -12,6 +12,7 @@ from controlplane.embedded import services
 from controlplane.embedded.settings import LaunchSettings
 
 ON_THE_WAY = ("starting", "waiting", "draining")
+SERVING = ("ready", "degraded")
 NOWHERE = "waiting"  # no accelerator is free for it; that may change when a node registers, or never
 
 
@@ -21,6 +22,8 @@ class Progress:
 
     waiting: str = ""
     problem: str = ""
+    lost: frozenset[str] = frozenset()  # deployments that will not become ready
+    serving: frozenset[str] = frozenset()
 
 
 def progress(first_run: dict[str, Any], settings: LaunchSettings, *, nodes_are_known: bool) -> Progress:
@@ -54,10 +57,21 @@ def judge(by_name: dict[str, str], *, nodes_are_known: bool = False) -> Progress
     Once every node has had time to register, what finds no place is no longer waited for.
     """
     given_up = (NOWHERE, "failed") if nodes_are_known else ("failed",)
-    lost = ", ".join(f"{name} ({status})" for name, status in by_name.items() if status in given_up)
+    lost = {name: status for name, status in by_name.items() if status in given_up}
     on_the_way = {name: status for name, status in by_name.items() if status in ON_THE_WAY and status not in given_up}
     waiting = ", ".join(f"{name} ({status})" for name, status in on_the_way.items())
-    return Progress(waiting, f"Not ready: {lost}. Its page in the console says why." if lost else "")
+    words = ", ".join(f"{name} ({status})" for name, status in lost.items())
+    return Progress(
+        waiting=waiting,
+        problem=f"Not ready: {words}. The page of the deployment in the console says why." if lost else "",
+        lost=frozenset(lost),
+        serving=frozenset(name for name, status in by_name.items() if status in SERVING),
+    )
+
+
+def answers(first_run: dict[str, Any], settings: LaunchSettings) -> bool:
+    """Returns whether the first deployment answers, or can't be asked with the key of the first run any more."""
+    return not first_run.get("gateway_key") or first_answer(first_run, settings) in (200, 401, 403, 404)
 
 
 def first_answer(first_run: dict[str, Any], settings: LaunchSettings) -> int | None:

@@ -25,7 +25,7 @@ def postgres_service(layout: Layout, environ: Mapping[str, str]) -> Service:
     command = postgres.server_command(data, sockets, guard=("setpriv", "--pdeathsig", "INT"))
     return Service(
         name="postgres", command=tuple(command), environ=environ, guarded=False,
-        ready=lambda: postgres.is_ready(sockets), before=lambda: clear_stale_postgres(data, sockets),
+        ready=lambda: postgres.is_ready(sockets), before=lambda: clear_stale_postgres(data, layout.make_sockets()),
         stop_signal=signal.SIGINT, stop_patience_s=30.0,
     )  # fmt: skip
 
@@ -84,13 +84,17 @@ def valkey_service(layout: Layout, environ: Mapping[str, str]) -> Service:
     """Returns Valkey on a socket, with everything it accepted kept on disk."""
     data, path = layout.home / "valkey", layout.sockets / VALKEY_SOCKET
     data.mkdir(exist_ok=True, mode=0o700)
+
+    def make_folder() -> None:  # a tidy-up of /tmp may have taken it away
+        layout.make_sockets()
+
     try:
         command = ["setpriv", "--pdeathsig", "TERM", *valkey.server_command(data, path)]
     except valkey.ValkeyError as error:
         raise LauncherError(str(error)) from error
     return Service(
         name="valkey", command=tuple(command), environ=environ, guarded=False,
-        ready=lambda: answers_ping(path), stop_patience_s=15.0,
+        ready=lambda: answers_ping(path), before=make_folder, stop_patience_s=15.0,
     )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ class LauncherState:
     phase: str
     console_url: str
     gateway_url: str
+    problem: str = ""  # what did not become ready
 
     @property
     def process(self) -> ProcessId:
@@ -42,11 +43,11 @@ def take_lock(layout: Layout) -> int | None:
     return descriptor
 
 
-def write(path: Path, phase: str, console_url: str, gateway_url: str) -> None:
+def write(path: Path, phase: str, console_url: str, gateway_url: str, problem: str = "") -> None:
     """Says what this launcher is doing."""
     me = proc.identify(os.getpid())
     assert me is not None, "the own process is alive"
-    state = LauncherState(me.pid, me.start_ticks, phase, console_url, gateway_url)
+    state = LauncherState(me.pid, me.start_ticks, phase, console_url, gateway_url, problem)
     write_private(path, json.dumps(asdict(state)))
 
 

@@ -17,13 +17,13 @@ from controlplane.embedded import (
     logs,
     preflight,
     proc,
-    readiness,
     say,
     servers,
     services,
     settings,
     stack,
     state,
+    waiting,
 )
 from controlplane.embedded.engines import Engine
 from controlplane.embedded.layout import Layout
@@ -32,9 +32,7 @@ from controlplane.embedded.problems import LauncherError, in_words
 from controlplane.embedded.settings import LaunchSettings
 from controlplane.embedded.stack import Stack, Stopped
 
-READY_LIMIT_S = 420.0
 ENDING_LIMIT_S = 150.0
-NODES_KNOWN_AFTER_S = 30.0
 ALREADY_RUNNING = 3
 
 
@@ -51,9 +49,9 @@ def run(layout: Layout, prepared: Prepared, *, detached: bool, demo: bool) -> in
     before = engines.living(layout.home)
     try:
         state.write(layout.state, state.STARTING, chosen.console_url, chosen.gateway_url)
-        first_run = start_everything(running, layout, chosen, prepared, demo=demo)
-        state.write(layout.state, state.READY, chosen.console_url, chosen.gateway_url)
-        say_ready(layout, first_run, detached=detached)
+        first_run, problem = start_everything(running, layout, chosen, prepared, demo=demo)
+        say_ready(layout, first_run, problem, detached=detached)
+        state.write(layout.state, state.READY, chosen.console_url, chosen.gateway_url, problem)
         if demo:
             say.step("The simulated cluster fills with traffic within a minute; nodes sim-01 … in the console")
         if not detached:
@@ -76,8 +74,11 @@ def run(layout: Layout, prepared: Prepared, *, detached: bool, demo: bool) -> in
 
 def start_everything(
     running: Stack, layout: Layout, chosen: LaunchSettings, prepared: Prepared, *, demo: bool
-) -> dict[str, Any]:
-    """Starts servers and processes in order, waits until all is ready, and returns first-run.json's content."""
+) -> tuple[dict[str, Any], str]:
+    """Starts everything in order and waits until it is ready.
+
+    Returns first-run.json's content and what did not become ready, in words (empty when all did).
+    """
     left = stack.sweep_processes(layout)  # of a launcher that was killed
     if left:
         raise LauncherError(f"A process of an earlier run does not end: {', '.join(map(stack.describe, left))}.")
@@ -101,10 +102,10 @@ def start_everything(
     for name in (services.GATEWAY, "console"):
         running.wait_ready(running.children[name], 60)
         say.step(f"{name} answers")
-    wait_for_deployments(running, layout, chosen, first_run)
+    problem = waiting.wait_for_deployments(running, layout, chosen, first_run)
     if demo:
         running.start(services.demo_traffic(layout, environ))
-    return first_run
+    return first_run, problem
 
 
 def start_servers(running: Stack, layout: Layout, environ: dict[str, str]) -> None:
@@ -123,64 +124,11 @@ def start_servers(running: Stack, layout: Layout, environ: dict[str, str]) -> No
         database.ensure_database(layout)
 
 
-def wait_for_deployments(running: Stack, layout: Layout, chosen: LaunchSettings, first_run: dict[str, Any]) -> None:
-    """Waits until every deployment is ready or has failed, and the first one has really answered."""
-    said, begun = "", time.monotonic()
-    last = readiness.Progress()
-
-    def settled() -> bool:
-        nonlocal said, last
-        running.check_all_start()
-        known = time.monotonic() - begun > NODES_KNOWN_AFTER_S
-        last = readiness.progress(first_run, chosen, nodes_are_known=known)
-        if last.waiting and last.waiting != said:
-            said = last.waiting
-            say.step(f"Waiting for {said}")
-        return not last.waiting and (bool(last.problem) or answered(first_run, chosen))
-
-    if not running.wait(slowly(settled), READY_LIMIT_S):
-        raise LauncherError(
-            f"Not ready after {READY_LIMIT_S / 60:.0f} minutes: still waiting for {last.waiting or 'a first answer'}. "
-            f"The newest lines of the engine: {engine_words(layout)}"
-        )
-    if last.problem:
-        say.problem(last.problem)
-
-
-def answered(first_run: dict[str, Any], chosen: LaunchSettings) -> bool:
-    """Returns whether the first deployment answers, where there is one to ask."""
-    if not first_run.get("model") or not first_run.get("gateway_key"):
-        return True
-    status = readiness.first_answer(first_run, chosen)
-    # a key or deployment that a person has changed since is no reason to wait
-    return status is not None and (status == 200 or status in (401, 403, 404))
-
-
-def slowly(condition: Any) -> Any:
-    """Returns the condition so that it is looked at once a second and false in between."""
-    asked = 0.0
-
-    def once_a_second() -> bool:
-        nonlocal asked
-        if time.monotonic() - asked < 1.0:
-            return False
-        asked = time.monotonic()
-        return bool(condition())
-
-    return once_a_second
-
-
-def engine_words(layout: Layout) -> str:
-    """Returns the newest lines of the engine that wrote last."""
-    found = sorted((layout.home / "node").glob("*/replicas/*/engine.log"), key=lambda path: path.stat().st_mtime)
-    return " / ".join(logs.tail(found[-1], 3)) if found else "none"
-
-
-def say_ready(layout: Layout, first_run: dict[str, Any], *, detached: bool) -> None:
+def say_ready(layout: Layout, first_run: dict[str, Any], problem: str, *, detached: bool) -> None:
     """Prints where everything is."""
     gateway, model = first_run["gateway_url"], first_run.get("model") or "<deployment>"
     end = "make down ends it." if detached else "Ctrl-C (or make down elsewhere) ends it."
-    say.step("Ready")
+    say.step("Ready" if not problem else "Running, but not everything is ready")
     say.line(f"""
   Console    {first_run["console_url"]}
   User       {first_run["username"]}; the password stands in {layout.first_run}
@@ -195,6 +143,8 @@ def say_ready(layout: Layout, first_run: dict[str, Any], *, detached: bool) -> N
 
   {end}
 """)
+    if problem:
+        say.problem(problem)
 
 
 def is_running(layout: Layout) -> bool:
@@ -234,7 +184,7 @@ def detach(layout: Layout, *arguments: str) -> int:
             found = state.read(layout.state)
             if found is not None and found.phase == state.READY and found.process == me:
                 follower.show()
-                return 0
+                return 1 if found.problem else 0
             time.sleep(stack.TICK_S)
     except KeyboardInterrupt:
         process.send_signal(signal.SIGTERM)
@@ -252,9 +202,9 @@ def wait_for_the_other(layout: Layout) -> int:
         found = state.read(layout.state)
         return found is None or found.phase == state.READY
 
-    proc.wait_until(settled, READY_LIMIT_S)
+    proc.wait_until(settled, waiting.READY_LIMIT_S + 120)
     found = state.read(layout.state)
-    return 0 if found is not None and found.phase == state.READY else 1
+    return 0 if found is not None and found.phase == state.READY and not found.problem else 1
 
 
 def prepared_by(environ: dict[str, str]) -> Prepared:

@@ -9,7 +9,9 @@ from controlplane.embedded.readiness import Progress, judge, statuses
 
 
 def test_everything_ready_or_stopped_is_nothing_to_wait_for() -> None:
-    assert judge({"a": "ready", "b": "stopped", "c": "degraded"}) == Progress()
+    found = judge({"a": "ready", "b": "stopped", "c": "degraded"})
+    assert (found.waiting, found.problem) == ("", "")
+    assert found.serving == {"a", "c"}
     assert judge({}) == Progress()
 
 
