@@ -31,7 +31,8 @@ class Protocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if "method" in (self.scope or ()):  # no head is half here
+        scope: Any = self.scope  # None before the first request
+        if scope is not None and "method" in scope:  # no head is half here
             self._head_bytes, self._head_since = 0, None
             return
         self._head_bytes += len(data)
