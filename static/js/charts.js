@@ -1,7 +1,8 @@
 // Charts of a page: one time axis, one cursor, live until one scrolls back.
-import { range, Series, timeTicks, valueTicks, view } from "./chart-data.js";
-import { buildMarks, drawMarks, loadMarks } from "./chart-marks.js";
-import { clock, FORMATS, isUtc } from "./format.js";
+import { range, Series, view } from "./chart-data.js";
+import { options } from "./chart-look.js";
+import { buildMarks, loadMarks } from "./chart-marks.js";
+import { FORMATS } from "./format.js";
 import { on, subscribe } from "./socket.js";
 import { say } from "./strings.js";
 
@@ -12,7 +13,6 @@ const charts = [...holder.querySelectorAll("[data-chart]")].map((figure) => ({
   none: figure.querySelector(".chart-none"),
   spec: JSON.parse(figure.querySelector("script").textContent),
 }));
-const SIZES = { percent: 0.01, gib: 1024 ** 3 }; // of one unit at the axis
 const ring = new Map(); // subject -> the last minutes, one sample a second
 const long = new Map(); // `${subject} ${window}` -> roll-ups
 const subjects = [...new Set(charts.map(({ spec }) => spec.subject))];
@@ -29,54 +29,6 @@ function newestTime() {
   return Math.max(Date.now() / 1000 - 2, ...times);
 }
 
-function colour(name) {
-  const probe = document.createElement("span");
-  probe.style.color = `var(--${name})`;
-  holder.append(probe);
-  const found = getComputedStyle(probe).color;
-  probe.remove();
-  return found;
-}
-
-function options(chart) {
-  const { spec, plot } = chart;
-  const text = colour("text-3");
-  const font = `12px ${getComputedStyle(document.body).fontFamily}`;
-  const axis = { stroke: text, font, grid: { stroke: colour("line"), width: 1 }, ticks: { show: false } };
-  const offset = isUtc() ? 0 : -new Date().getTimezoneOffset() * 60;
-  const dashes = { solid: undefined, dashed: [6, 3], dotted: [2, 3] };
-  return {
-    width: plot.clientWidth,
-    height: plot.clientHeight,
-    padding: [20, 10, 0, 0],
-    legend: { show: false },
-    cursor: { sync: { key: "page" }, y: false, drag: { x: false, y: false }, points: { size: 6 } },
-    scales: { x: { time: true, auto: false }, y: { range: (_u, _low, high) => [0, spec.top ?? ((high ?? 0) > 0 ? high * 1.08 : 1)] } },
-    axes: [
-      {
-        ...axis, size: 22, gap: 4, label: say(isUtc() ? "time_utc" : "time_local"), labelSize: 16, labelGap: 0, labelFont: font,
-        splits: (u) => timeTicks(u.scales.x.min, u.scales.x.max, offset),
-        values: (_u, ticks) => ticks.map((t) => clock(t, ticks.length > 1 && ticks[1] - ticks[0] < 60)),
-      },
-      { ...axis, size: 44, gap: 6, splits: (_u, _i, _low, high) => valueTicks(high, SIZES[spec.form] ?? 1), values: (u, ticks) => tickTexts(chart, u, ticks) },
-    ],
-    series: [{}, ...spec.series.map((line) => ({
-      stroke: colour(`series-${line.colour}`), width: 1.5, dash: dashes[line.dash], points: { show: false }, spanGaps: false,
-      fill: spec.series.length === 1 ? `color-mix(in srgb, ${colour(`series-${line.colour}`)} 12%, transparent)` : undefined,
-    }))],
-    hooks: { setCursor: [(u) => legend(chart, u.cursor.idx)], draw: [(u) => drawMarks(u, text)] },
-  };
-}
-
-function tickTexts(chart, u, ticks) {
-  const { form, unit } = chart.spec;
-  const inMs = form === "latency" && (u.scales.y.max ?? 0) < 1;
-  chart.unit.textContent = inMs ? "ms" : unit;
-  if (!chart.none.hidden) return ticks.map(() => "");
-  const size = inMs ? 1e-3 : (SIZES[form] ?? 1);
-  return ticks.map((value) => (value / size).toLocaleString("en-US", { maximumSignificantDigits: 3 }));
-}
-
 function build(chart) {
   chart.u?.destroy();
   if (!chart.unit) {
@@ -85,7 +37,7 @@ function build(chart) {
     chart.plot.append(chart.unit);
   }
   chart.unit.textContent = chart.spec.unit;
-  chart.u = new uPlot(options(chart), [[], ...chart.spec.series.map(() => [])], chart.plot);
+  chart.u = new uPlot(options(chart, legend), [[], ...chart.spec.series.map(() => [])], chart.plot);
 }
 
 function legend(chart, index) {

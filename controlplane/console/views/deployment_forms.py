@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from controlplane.accounts import roles
 from controlplane.catalog import selectors as catalog
 from controlplane.console import deployment_wish, rest, settings_diff
-from controlplane.console.dialogs import Field, Values, leave, with_problems
+from controlplane.console.dialogs import Field, Values, leave, whole, with_problems
 from controlplane.console.guard import STATUS, actor, page
 from controlplane.deployments import selectors
 from controlplane.deployments.models import Deployment, Engine
@@ -86,7 +86,7 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
             wish = deployment_wish.read(deployment.engine, values, before.desired_state)
             if values.get("step") == "save":
                 applied = services.apply(
-                    actor=actor(request), name=name, wish=wish, expected_version=int(values["version"])
+                    actor=actor(request), name=name, wish=wish, expected_version=whole(values, "version")
                 )
                 return leave(request, reverse("deployment", args=[name]), _saved(applied))
             if values.get("step") == "review":

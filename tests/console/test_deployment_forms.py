@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import pytest
+
+from controlplane.deployments.models import Deployment
+from tests.console import making
+from tests.console.calling import make_client
+
+pytestmark = [pytest.mark.django_db, pytest.mark.services, pytest.mark.usefixtures("valkey_server")]
+
+
+def make_fields(**values: str) -> dict[str, str]:
+    fields = {
+        "name": "chat",
+        "engine": "vllm",
+        "variant": "smollm2-135m-instruct/bf16",
+        "pool": "default",
+        "replicas": "2",
+    }
+    return {**fields, "tensor_parallel": "1", "pipeline_parallel": "1", **values}
+
+
+def make_running() -> Deployment:
+    return making.make_deployment("chat", variant=making.make_variant(), settings={"max_num_seqs": 16})
+
+
+def test_a_new_deployment_has_the_settings_that_were_filled_in() -> None:
+    making.make_variant(), making.make_pool()
+    fields = make_fields(**{"settings.max_model_len": "4,096", "settings.enforce_eager": "true", "note": "first"})
+    response = make_client().post("/deployments/new/", fields)
+    assert (response.status_code, response["Location"]) == (302, "/deployments/chat/")
+    row = Deployment.objects.select_related("revision").get(name="chat")
+    assert row.revision is not None and row.replicas_wanted == 2
+    assert row.revision.spec["settings"] == {"max_model_len": 4096, "enforce_eager": True}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("name", "Bad Name", "Use lower-case letters"),
+        ("replicas", "many", "Give a whole number."),
+        ("settings.max_model_len", "long", "Give a whole number."),
+        ("settings.gpu_memory_utilization", "7", "0.99"),
+        ("variant", "none/none", "There is no variant"),
+    ],
+)
+def test_what_is_wrong_is_said_at_its_field(field: str, value: str, words: str) -> None:
+    making.make_variant(), making.make_pool()
+    response = make_client().post("/deployments/new/", make_fields(**{field: value}))
+    text = response.content.decode()
+    assert response.status_code == 422 and not Deployment.objects.exists()
+    identifier = "f-" + field.replace(".", "-")
+    problem = text.split(f'id="{identifier}-problem">')[1].split("<")[0]
+    assert words in problem and f'aria-describedby="{identifier}-problem' in text
+
+
+def test_a_name_that_is_taken_is_said_at_the_name() -> None:
+    make_running()
+    response = make_client().post("/deployments/new/", make_fields())
+    assert response.status_code == 409 and "There is already a deployment chat." in response.content.decode()
+
+
+def test_the_preview_shows_the_command_line_or_what_is_wrong() -> None:
+    making.make_variant(), making.make_pool()
+    client = make_client()
+    good = client.post("/deployments/new/preview/", make_fields(**{"settings.max_num_seqs": "8"})).content.decode()
+    assert "--max-num-seqs 8" in good and "curl -X PUT" in good
+    assert "settings.max_num_seqs" in client.post(
+        "/deployments/new/preview/", make_fields(**{"settings.max_num_seqs": "0"})
+    ).content.decode()  # fmt: skip
+
+
+def test_an_edit_shows_the_difference_before_it_makes_a_revision() -> None:
+    row = make_running()
+    client = make_client()
+    fields = make_fields(replicas="1", version=str(row.version), step="review", **{"settings.max_num_seqs": "32"})
+    review = client.post("/deployments/chat/edit/", fields).content.decode()
+    assert "Seats: 16" in review and "Seats: 32" in review and "Make revision 2" in review
+    assert Deployment.objects.get(name="chat").version == row.version
+    response = client.post("/deployments/chat/edit/", {**fields, "step": "save"})
+    changed = Deployment.objects.select_related("revision").get(name="chat")
+    assert response.status_code == 302 and changed.revision is not None
+    assert (changed.revision.number, changed.revision.spec["settings"]) == (2, {"max_num_seqs": 32})
+
+
+def test_an_edit_that_somebody_overtook_is_refused_and_says_so() -> None:
+    row = make_running()
+    Deployment.objects.filter(pk=row.pk).update(version=row.version + 1)
+    fields = make_fields(version=str(row.version), step="save", **{"settings.max_num_seqs": "32"})
+    response = make_client().post("/deployments/chat/edit/", fields)
+    assert response.status_code == 409 and "changed_meanwhile" in response.content.decode()
+
+
+def test_a_form_with_a_broken_version_is_refused_calmly() -> None:
+    make_running()
+    response = make_client().post("/deployments/chat/edit/", make_fields(version="x", step="save"))
+    assert response.status_code == 422
+
+
+def test_an_external_endpoint_needs_no_model() -> None:
+    making.make_pool()
+    fields = {
+        "name": "bridge",
+        "engine": "external",
+        "external_url": "https://host.example.org/v1",
+        "external_model": "m",
+    }
+    response = make_client().post("/deployments/new/", {**fields, "external_key": "sk-1"})
+    row = Deployment.objects.get(name="bridge")
+    assert response.status_code == 302 and (row.engine, row.external_key) == ("external", "sk-1")
