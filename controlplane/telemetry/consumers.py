@@ -21,7 +21,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.db import DatabaseError
 
 from controlplane.accounts.models import Role
-from controlplane.lib import valkey
+from controlplane.lib import tasks, valkey
 from controlplane.telemetry import frames, hub, socket_auth
 from controlplane.telemetry.frames import Split
 
@@ -249,9 +249,7 @@ class TelemetryConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def _leave(self) -> None:
         live, self._hub = self._hub, None
         sender, self._sender = self._sender, None
-        if sender is not None:
-            sender.cancel()
-            await asyncio.wait({sender})
+        await tasks.end(sender)
         if live is not None:
             live.unwatch({*self._live, *self._histories}, self._logs)
             await live.leave(self)

@@ -23,13 +23,15 @@ from weakref import WeakKeyDictionary
 import redis.asyncio
 from channels.layers import get_channel_layer
 
-from controlplane.lib import keys, sample_store, valkey
+from controlplane.lib import keys, sample_store, tasks, valkey
 from controlplane.lib.sample_store import Sample
 from controlplane.telemetry import frames
 from controlplane.telemetry.frames import LogLine
 from controlplane.telemetry.services.notify import CHANGES, TICKS
 
 logger = logging.getLogger(__name__)
+# the layer logs a traceback a second while Valkey is away; the hub says it once
+logging.getLogger("channels_redis.pubsub").setLevel(logging.CRITICAL)
 
 OWN_TICK_AFTER_S = 2.0
 AGAIN_AFTER_S = 1.0
@@ -78,12 +80,9 @@ class Hub:
 
     async def close(self) -> None:
         """Stops reading and wakes nobody any more."""
-        tasks, self._tasks = self._tasks, []
+        running, self._tasks = self._tasks, []
         client, self._client = self._client, None
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await tasks.end(*running)
         if client is not None:
             await client.aclose()
         self.frames, self.logs = {}, {}
@@ -158,7 +157,8 @@ class Hub:
 
     async def _next_tick(self) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._tick.wait(), OWN_TICK_AFTER_S if self.is_available else AGAIN_AFTER_S)
+            async with asyncio.timeout(OWN_TICK_AFTER_S if self.is_available else AGAIN_AFTER_S):
+                await self._tick.wait()
         self._tick.clear()
 
     async def _listen(self) -> None:

@@ -13,13 +13,14 @@ import time
 import redis.asyncio
 from channels.layers import get_channel_layer
 
-from controlplane.lib import ids, keys, sample_store, valkey
+from controlplane.lib import ids, keys, sample_store, tasks, valkey
 from controlplane.telemetry.services.notify import TICKS
 
 logger = logging.getLogger(__name__)
 
 LEASE = "telemetry-tick"
 LEASE_MS = 3000
+RELEASE_S = 0.4
 # producers write at the beginning of a second; half a second later it has arrived
 PHASE_S = 0.5
 CLEAR_EVERY_S = 60.0
@@ -50,10 +51,8 @@ class Pump:
 
     async def stop(self) -> None:
         """Ends and gives the lease back."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
-            self._task = None
+        task, self._task = self._task, None
+        await tasks.end(task)
 
     async def _run(self) -> None:
         client = valkey.connect_async()
@@ -63,7 +62,8 @@ class Pump:
                 await self._second(client)
         finally:
             try:
-                await asyncio.wait_for(client.eval(_RELEASE, 1, keys.telemetry_lease(LEASE), self._id), 1.0)
+                async with asyncio.timeout(RELEASE_S):
+                    await client.eval(_RELEASE, 1, keys.telemetry_lease(LEASE), self._id)
             except (TimeoutError, *valkey.ERRORS):
                 logger.debug("the lease runs out by itself")
             await client.aclose()

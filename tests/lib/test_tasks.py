@@ -2,24 +2,47 @@ from __future__ import annotations
 
 import asyncio
 
-from controlplane.lib.tasks import end_all
+import pytest
+
+from controlplane.lib import tasks, valkey
 
 
-async def test_a_task_that_loses_a_cancellation_is_cancelled_again() -> None:
+async def test_a_task_that_loses_its_cancellation_is_ended_all_the_same() -> None:
+    lost = 0
+
     async def loses_one() -> None:
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            await asyncio.sleep(60)
+        nonlocal lost
+        while True:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                lost += 1
+                if lost > 1:
+                    raise
 
-    tasks = [asyncio.create_task(loses_one()), asyncio.create_task(asyncio.sleep(60))]
+    task = asyncio.create_task(loses_one())
     await asyncio.sleep(0)
-    await end_all(tasks)
-    assert all(task.cancelled() for task in tasks)
+    await tasks.end(task, None)
+    assert (lost, task.cancelled()) == (2, True)
 
 
-async def test_tasks_that_have_ended_are_left_alone() -> None:
-    task = asyncio.create_task(asyncio.sleep(0, "done"))
-    await task
-    await end_all([task])
-    assert task.result() == "done"
+async def test_nothing_to_end_is_no_error() -> None:
+    await tasks.end()
+    await tasks.end(None)
+
+
+@pytest.mark.services
+async def test_tasks_that_talk_to_valkey_end_at_whatever_moment(valkey_server: str) -> None:
+    client = valkey.connect_async(valkey_server)
+
+    async def talk() -> None:
+        while True:
+            await client.ping()
+            await asyncio.sleep(0)
+
+    for moment in range(20):
+        task = asyncio.create_task(talk())
+        await asyncio.sleep(0.0005 * moment)
+        await tasks.end(task)
+        assert task.done()
+    await client.aclose()

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from controlplane import env
-from controlplane.lib import valkey
+from controlplane.lib import tasks, valkey
 from workers.node import inventory, records
 from workers.node.collector_cards import Cards, CpuUse, GroupMemory
 from workers.node.collector_node import NodeCollector
@@ -51,9 +51,9 @@ class Collector:
         """Collects one second and puts it into the outbox."""
         self._look_for_nodes()
         self._use.sample()
-        tasks = [task for node in self._nodes.values() for task in node.begin()]
-        if tasks:
-            await asyncio.wait(tasks, timeout=ANSWERS_WITHIN_S)
+        scrapes = [scrape for node in self._nodes.values() for scrape in node.begin()]
+        if scrapes:
+            await asyncio.wait(scrapes, timeout=ANSWERS_WITHIN_S)
         at = time.time()
         parts = [part for node in self._nodes.values() for part in parts_of(node.finish(at))]
         logs = {name: lines for node in self._nodes.values() for name, lines in node.new_log_lines().items()}
@@ -67,13 +67,14 @@ class Collector:
             while not stop.is_set():
                 await self.second()
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), 1.0 - time.time() % 1.0)
+                    async with asyncio.timeout(1.0 - time.time() % 1.0):
+                        await stop.wait()
         finally:
-            sender.cancel()
-            await asyncio.wait({sender})
+            await tasks.end(sender)
             self.outbox.put(rollups=self._clock.finish())
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.outbox.send(client), LAST_WRITE_S)
+                async with asyncio.timeout(LAST_WRITE_S):
+                    await self.outbox.send(client)
             for node in self._nodes.values():
                 await node.close()
             await client.aclose()

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.lifecycle import State
-from controlplane.lib import wire
+from controlplane.lib import tasks, wire
 from engine_adapters import registry
 from engine_adapters.base import MetricNames
 from workers.node.collector_cards import Cards, CpuUse, GroupMemory, of_replica, with_cpu_use, with_simulated_load
@@ -84,7 +84,7 @@ class NodeCollector:
         self._current = self._records.read()
         self._cards.ask()
         self._forget_others()
-        tasks = []
+        scrapes = []
         for record in self._current:
             if record.state in SCRAPED_STATES and record.url:
                 engine = self._engine(record)
@@ -92,8 +92,8 @@ class NodeCollector:
                     continue
                 if engine.task is None or engine.task.done():
                     engine.task = asyncio.create_task(_scrape(engine))
-                tasks.append(engine.task)
-        return tasks
+                scrapes.append(engine.task)
+        return scrapes
 
     def finish(self, at: float) -> NodeSeen:
         """Returns what is known at the end of the second."""
@@ -106,8 +106,8 @@ class NodeCollector:
         }
         accelerators = with_simulated_load(with_cpu_use(self._cards.newest(), self._use), running)
         observed = {card.uuid: card for card in accelerators}
-        groups = {record.process_group for record in scraped if record.process_group is not None}
-        memory = self._memory.sample(groups, time.monotonic())
+        groups = {record.process_group for record in scraped if _is_on_cores(record)}
+        memory = self._memory.sample({group for group in groups if group is not None}, time.monotonic())
         seen = NodeSeen(self.node, at, accelerators=accelerators)
         for record in scraped:
             wish = record.desired
@@ -163,6 +163,10 @@ class NodeCollector:
             del self._logs[replica_id]
 
 
+def _is_on_cores(record: ReplicaRecord) -> bool:
+    return any(card.kind == "cpu" for card in record.desired.accelerators)
+
+
 def _engine_values(engine: _Engine | None) -> tuple[Mapping[str, float | None], tuple[str, ...]]:
     if engine is None:
         return {}, ()
@@ -189,8 +193,7 @@ def _abandon(engine: _Engine) -> None:
 
 async def _end(engine: _Engine) -> None:
     _abandon(engine)
-    if engine.task is not None:
-        await asyncio.wait({engine.task})
+    await tasks.end(engine.task)
 
 
 def _names(record: ReplicaRecord) -> MetricNames | None:

@@ -16,9 +16,10 @@ import pytest
 import redis.asyncio
 
 from benchmarks.collector import make_record
-from controlplane.domain.desired import EngineSpec, ReplicaDesired
-from controlplane.lib import keys, sample_store, valkey
-from workers.node import records
+from controlplane.domain.desired import AssignedAccelerator, EngineSpec, ReplicaDesired
+from controlplane.domain.observed import AcceleratorObserved
+from controlplane.lib import keys, sample_store, valkey, wire
+from workers.node import inventory, records
 from workers.node.collector import Collector
 from workers.node.collector_outbox import KEPT_SECONDS, Outbox, Second
 from workers.node.collector_parts import NodeSeen, parts_of
@@ -65,8 +66,10 @@ async def engines(count: int) -> AsyncIterator[list[FakeEngine]]:
             server.close()
 
 
-def keep_record(folder: Path, replica_id: str, port: int, log: Path | None = None) -> None:
-    desired = ReplicaDesired(replica_id, "d", "chat", 1, "h", "run", EngineSpec("vllm", "/m", "m"), (), KEY)
+def keep_record(
+    folder: Path, replica_id: str, port: int, log: Path | None = None, cards: tuple[AssignedAccelerator, ...] = ()
+) -> None:
+    desired = ReplicaDesired(replica_id, "d", "chat", 1, "h", "run", EngineSpec("vllm", "/m", "m"), cards, KEY)
     record = make_record(desired, port)
     records.write_record(folder, replace(record, log_path=str(log)) if log else record)
 
@@ -187,6 +190,30 @@ async def test_while_valkey_is_away_a_bounded_number_of_seconds_waits(
     assert len(entries) == KEPT_SECONDS
     samples = sample_store.merge_ring(entries, now - 900, now)
     assert samples[0]["t"] == int(now) - KEPT_SECONDS
+
+
+async def test_one_process_serves_every_simulated_node_of_a_folder(store: redis.asyncio.Redis, tmp_path: Path) -> None:
+    card = AcceleratorObserved("sim-0", 0, "simulated", "H100", "0", 80, None, None)
+    async with engines(2) as made:
+        for name, one in zip(("sim-1", "sim-2"), made, strict=True):
+            folder = tmp_path / name
+            keep_record(folder, f"r-{name}", one.port, cards=(AssignedAccelerator("sim-0", "simulated", "0"),))
+            (folder / inventory.SIMULATED_FILE).write_bytes(wire.encode((card,)))
+        keep_record(tmp_path / "real", "r-real", 1)
+        stop = asyncio.Event()
+        running = asyncio.create_task(Collector((), tmp_path).run(stop))
+
+        async def both() -> object:
+            found = await sample_store.newest_async(store, ["node:sim-1", "node:sim-2", "deployment:chat", "node:real"])
+            busy = [found.get(f"node:sim-{n}", {}).get("gpu_memory_used_bytes") == 72 for n in (1, 2)]
+            return found if all(busy) and found["deployment:chat"]["running"] == 4 else None
+
+        found = await until(both, "samples of both nodes")
+        stop.set()
+        await running
+    assert isinstance(found, dict)
+    assert "node:real" not in found
+    assert found["node:sim-1"]["gpu_utilization"] == 1.0
 
 
 async def test_sigterm_ends_the_process_and_the_last_slot_is_kept(
