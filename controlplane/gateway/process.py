@@ -113,7 +113,7 @@ class Process:
         self.outbox.add(self.sampler.turn(now, None if routes is None else routes.snapshot))
 
     async def _stop(self) -> None:
-        await tasks.end_all(self._tasks)
+        await tasks.end(*self._tasks)
         self._turn()
         await self.outbox.close(self._client)
         self.pools.close()
