@@ -6,3 +6,5 @@ from __future__ import annotations
 CONTROLLER_LEADER = 0x4857_0001
 # Held while `manage.py bootstrap` runs, so that two first starts make one administrator.
 BOOTSTRAP = 0x4857_0002
+# Held while partitions of the roll-ups are made: two makers would meet in CREATE TABLE IF NOT EXISTS.
+ROLLUP_PARTITIONS = 0x4857_0003

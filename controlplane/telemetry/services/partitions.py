@@ -11,10 +11,11 @@ from datetime import UTC, date, datetime, timedelta
 from django.db import connection, transaction
 from psycopg import sql
 
+from controlplane.lib import advisory_locks
+
 TABLE = "telemetry_rollup_minute"
 DAYS_AHEAD = 3
 _NAME = re.compile(rf"{TABLE}_(\d{{4}})(\d{{2}})(\d{{2}})")
-_LOCK = 0x4857_0101  # one maker at a time: two would meet in CREATE TABLE IF NOT EXISTS
 
 
 def ensure(*, first: date, last: date) -> int:
@@ -24,7 +25,7 @@ def ensure(*, first: date, last: date) -> int:
     if not missing:
         return 0
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [advisory_locks.ROLLUP_PARTITIONS])
         for day in missing:
             cursor.execute(
                 sql.SQL("CREATE TABLE IF NOT EXISTS {} PARTITION OF {} FOR VALUES FROM ({}) TO ({})").format(
