@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import stat
 from pathlib import Path
 
@@ -79,6 +80,11 @@ def test_engines_outlive_a_killed_launcher_and_are_adopted(running_stack: Runnin
     engine_processes = {member for engine in before for member in proc.group_members(engine.group)}
     assert running_stack.wait(lambda: not running_stack.process("gateway") and not running_stack.process("postgres"))
     assert all(map(proc.is_alive, engine_processes))
+    with socket.create_server(("127.0.0.1", running_stack.gateway_port)):
+        failed = running_stack.make("up", "DETACH=1")
+    assert failed.returncode != 0
+    assert f"Port {running_stack.gateway_port} (gateway) is in use by process {os.getpid()}" in failed.stdout
+    assert running_stack.engines() == before, "a start that fails spares what serves"
     running_stack.up()
     assert running_stack.engines() == before
     assert "Paris" in running_stack.ask()[1]
