@@ -45,10 +45,10 @@ def replica(replica_id: str) -> list[Chart]:
     return _engine(f"replica:{replica_id}", gateway=False)
 
 
-def node(name: str) -> list[Chart]:
-    """Returns the charts of a node."""
+def node(name: str, *, has_cards: bool) -> list[Chart]:
+    """Returns the charts of a node; CPU cores tell neither power nor temperature."""
     subject = f"node:{name}"
-    return [
+    found = [
         Chart(
             "load", _("Utilization"), "%", "percent", (Series("gpu_utilization", _("mean"), "running"),), subject, 1.0
         ),
@@ -63,6 +63,7 @@ def node(name: str) -> list[Chart]:
         Chart("power", _("Power"), "W", "rate", (Series("gpu_power_w", _("all accelerators"), "waiting"),), subject),
         Chart("heat", _("Temperature"), "°C", "rate", (Series("gpu_temperature_c", _("mean"), "tpot"),), subject),
     ]
+    return found if has_cards else found[:2]
 
 
 def _percentiles(name: str, colour: str) -> tuple[Series, ...]:

@@ -72,13 +72,14 @@ export function timeTicks(from, to, offset) {
   return found.slice(-5);
 }
 
-// At most five round values from 0 up to `high`, round in units of `size`.
-export function valueTicks(high, size) {
+// At most five round values from 0 up to `high`, round in units of `size`; things that are counted get whole numbers.
+export function valueTicks(high, size, isWhole) {
   const top = high / size;
   if (!(top > 0)) return [0];
   const rough = top / 4;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 2.5, 5, 10].map((one) => one * power).find((one) => top / one <= 4.001);
+  const fits = [1, 2, 2.5, 5, 10].map((one) => one * power).find((one) => top / one <= 4.001);
+  const step = isWhole ? Math.max(1, Math.ceil(fits)) : fits;
   const found = [];
   for (let value = 0; value <= top * 1.0001; value += step) found.push(value * size);
   return found;

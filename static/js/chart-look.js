@@ -36,7 +36,7 @@ export function options(chart, moved) {
         splits: (u) => timeTicks(u.scales.x.min, u.scales.x.max, offset),
         values: (_u, ticks) => ticks.map((t) => clock(t, ticks.length > 1 && ticks[1] - ticks[0] < 60)),
       },
-      { ...axis, size: 44, gap: 6, splits: (_u, _i, _low, high) => valueTicks(high, SIZES[spec.form] ?? 1), values: (u, ticks) => tickTexts(chart, u, ticks) },
+      { ...axis, size: 44, gap: 6, splits: (_u, _i, _low, high) => valueTicks(high, SIZES[spec.form] ?? 1, spec.form === "count"), values: (u, ticks) => tickTexts(chart, u, ticks) },
     ],
     series: [{}, ...spec.series.map((line) => ({
       stroke: colour(`series-${line.colour}`), width: 1.5, dash: dashes[line.dash], points: { show: false }, spanGaps: false,

@@ -81,7 +81,7 @@ async def ask(role: str = "operator", **fields: str) -> tuple[int, list[dict[str
     response = await client.post("/deployments/chat/try/", {"prompt": "Capital of France?", **fields})
     if not response.streaming:
         return response.status_code, [json.loads(response.content)]
-    text = b"".join([part async for part in response.streaming_content]).decode()
+    text = b"".join([part async for part in response.streaming_content]).decode()  # type: ignore[attr-defined]
     return response.status_code, [json.loads(line) for line in text.splitlines()]
 
 

@@ -220,6 +220,14 @@ def plain(value: float) -> str:
 
 
 @register.filter
+def told(value: object) -> str:
+    """A number of the journal: lists without brackets, floats with three figures."""
+    if isinstance(value, list):
+        return ", ".join(told(one) for one in value)
+    return units.quantity(value) if isinstance(value, float) else str(value)
+
+
+@register.filter
 def split(text: str) -> list[str]:
     return text.split(",")
 

@@ -51,9 +51,8 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
         "replicas": running,
         "samples": newest,
         "subject": f"node:{name}",
-        "charts": charts.node(name),
+        "charts": charts.node(name, has_cards=any(card.kind != Accelerator.Kind.CPU for card in cards)),
         "events": journal.events(object_kind="node", object_id=name)[:8],
-        "has_gpu": any(card.kind != Accelerator.Kind.CPU for card in cards),
     }
     return render(request, "nodes/parts.html" if is_fragment(request) else "nodes/detail.html", context)
 

@@ -72,7 +72,7 @@ def log_lines(row: Replica) -> list[engine_log.LogLine]:
 
 def _head(row: Replica) -> dict[str, Any]:
     steps = list(selectors.transitions(row))
-    ends = [step.at for step in steps[1:]] + [row.ended_at]
+    ends = [*(step.at for step in steps[1:]), row.ended_at][: len(steps)]
     return {
         "replica": row,
         "deployment": row.deployment,
