@@ -34,7 +34,7 @@ Answer = tuple[int, bytes, bytes]  # status, content type, body
 
 
 class Gateway:
-    """One gateway process. The parts are made and started by `controlplane.gateway.__main__`."""
+    """One gateway process. Its parts are made and started by `controlplane.gateway.process`."""
 
     def __init__(
         self,

@@ -45,7 +45,6 @@ class Relay:
         "failure",
         "first_at",
         "outcome",
-        "reported",
         "status",
         "upstream_status",
     )
@@ -68,7 +67,6 @@ class Relay:
         self.ended_at = 0.0
         self.outcome: Outcome = "open"
         self.failure: UpstreamError | None = None
-        self.reported = 0  # events of this stream that a live sample has counted
 
     async def run(self, connection: Connection, request: bytes) -> None:
         """Sends the request and returns when the exchange is over, in whichever way."""
@@ -120,7 +118,7 @@ class Relay:
             self._client.end()
         else:
             self._start(self._held_bytes)
-            self._client.end(b"".join(self._held) if len(self._held) > 1 else self._held[0] if self._held else b"")
+            self._client.end(b"".join(self._held))
         self._finish("whole")
 
     def broken(self, error: UpstreamError) -> None:
