@@ -67,7 +67,8 @@ class ReplicaDesired:
 
 @dataclass(frozen=True, slots=True)
 class NodeDesired:
-    """The whole wish for one node."""
+    """The whole wish for one node. `machine` is the one whose reports count under the node's name; another machine
+    that was given the same name by mistake leaves the document alone. Empty = whoever reads it."""
 
     schema: int
     node: str
@@ -75,3 +76,4 @@ class NodeDesired:
     published_at: float
     replicas: tuple[ReplicaDesired, ...] = ()
     poll_s: float = 1.0
+    machine: str = ""

@@ -99,7 +99,10 @@ class ReplicaObserved:
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """The whole report of one node. `incarnation` changes at each start of the worker; `sequence` grows within it."""
+    """The whole report of one node. `incarnation` changes at each start of the worker; `sequence` grows within it.
+
+    `machine` tells two machines of one name apart, `starts` which of two workers of one machine is the later one.
+    """
 
     schema: int
     node: str
@@ -117,3 +120,5 @@ class NodeReport:
     memory_available_bytes: int | None = None
     simulated: bool = False
     topology: Topology | None = None  # how the cards are wired, in the order of their index
+    machine: str = ""
+    starts: int = 0

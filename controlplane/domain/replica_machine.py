@@ -104,14 +104,27 @@ class ReplicaMachine:
             case _:
                 return self._of_process(event, now) if event.launch == self.launch else []
 
-    def resume(self) -> None:
+    def resume(self, now: float) -> None:
         """Call once on a machine that was restored from its record after the worker had gone.
 
         A launch may have been under way without its process id on record. The caller looks for that process and
-        answers Launched or LaunchFailed; until then nothing new is launched and nothing is called stopped.
+        answers Launched or LaunchFailed; until then nothing new is launched and nothing is called stopped. Times that
+        are still to come (the clock was set back meanwhile) count as now, so that no wait takes longer than its limit.
         """
         self.launching = self.pid is None and self.launch > 0 and self.state in ("starting", "draining", "failed")
         self.warming_up = False
+        self.since, self.exit_since = min(self.since, now), min(self.exit_since, now)
+        if self.retry_at is not None:
+            self.retry_at = min(self.retry_at, now + self.limits.backoff_cap_s)
+
+    def clock_set(self, by_s: float) -> None:
+        """Tells that the clock was set by so many seconds: what has begun goes on as long as it would have."""
+        self.since += by_s
+        self.exit_since += by_s
+        if self.retry_at is not None:
+            self.retry_at += by_s
+        if self.unhealthy_since is not None:
+            self.unhealthy_since += by_s
 
     def check_invariants(self) -> None:
         """Raises AssertionError with the sum that is wrong; called by tests after every step."""

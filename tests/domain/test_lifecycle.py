@@ -495,7 +495,7 @@ def make_restored(driver: Driver) -> Driver:
         "r1", LIMITS, old.state, old.since, old.goal, old.seq, old.attempt, old.retry_at, old.pid, old.launch,
         old.exit_phase, old.exit_since, old.drain_timeout_s, list(old.transitions),
     )  # fmt: skip
-    machine.resume()
+    machine.resume(driver.now + 5)
     again = Driver(machine)
     again.now = driver.now + 5
     machine.check_invariants()

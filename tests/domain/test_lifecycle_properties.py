@@ -86,7 +86,7 @@ class AnyOrder(RuleBasedStateMachine):
             "r", LIMITS, old.state, old.since, old.goal, old.seq, old.attempt, old.retry_at, old.pid, old.launch,
             old.exit_phase, old.exit_since, old.drain_timeout_s, list(old.transitions),
         )  # fmt: skip
-        self.machine.resume()
+        self.machine.resume(self.now)
 
     @precondition(lambda self: self.machine.state == "ready")
     @rule()

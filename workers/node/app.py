@@ -115,7 +115,11 @@ def main() -> None:
     logging.basicConfig(
         level=env.read_str("HEADWORKS_LOG_LEVEL", "INFO"), format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
-    name = records.node_name()
+    try:
+        name = records.node_name()
+        ports.from_environment()
+    except env.SettingError as error:
+        raise SystemExit(f"node worker: {error}") from None
     # Only JSON is accepted, so root is no more dangerous here than for any other process of the container.
     warnings.filterwarnings("ignore", category=SecurityWarning)
     arguments = [

@@ -15,6 +15,7 @@ from controlplane.domain.observed import AcceleratorObserved
 from controlplane.domain.topology import Topology
 from controlplane.lib import wire
 from workers.node import inventory_cards, inventory_cpu, inventory_nvml, processes, records
+from workers.node.companion import Companion
 
 logger = logging.getLogger(__name__)
 
@@ -136,11 +137,11 @@ class InventoryWatch:
         self._every_s = every_s
         self._ending = threading.Event()
         self._due = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="inventory", daemon=True)
+        self.companion = Companion("inventory", self._run)
 
     def start(self) -> None:
         """Begins to read."""
-        self._thread.start()
+        self.companion.start()
 
     def refresh(self) -> None:
         """Reads at once; returns before it is done."""
@@ -150,7 +151,7 @@ class InventoryWatch:
         """Ends; a reading that hangs is left behind."""
         self._ending.set()
         self._due.set()
-        self._thread.join(timeout=2.0)
+        self.companion.join(2.0)
 
     def _run(self) -> None:
         while not self._ending.is_set():

@@ -16,6 +16,7 @@ from engine_adapters.base import MetricNames, WarmUpRequest
 
 HEALTH_TIMEOUT_S = 5.0
 METRICS_TIMEOUT_S = 5.0
+MOST_REQUESTS = 1_000_000
 
 
 class ProbeError(Exception):
@@ -82,7 +83,8 @@ def count_in_flight(url: str, names: MetricNames, timeout_s: float = METRICS_TIM
     running, waiting = _gauge(lines, names.running), _gauge(lines, names.waiting)
     if running is None:
         return None  # how many wait is no answer to how many run
-    return int(running + (waiting or 0.0))
+    together = running + (waiting or 0.0)
+    return int(together) if 0 <= together <= MOST_REQUESTS else None  # NaN, infinity and nonsense are no answer
 
 
 def _gauge(lines: Iterable[str], names: Iterable[str]) -> float | None:

@@ -13,13 +13,15 @@ import logging
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
-MARK = "HEADWORKS_REPLICA_ID"  # in the engine's environment: finds a process whose pid was never written down
+# In the engine's environment; they find a process whose pid was never written down, and whose record is lost.
+MARK = "HEADWORKS_REPLICA_ID"
+MARK_FOLDER = "HEADWORKS_REPLICA_FOLDER"
 _CLOCK_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -49,10 +51,15 @@ class Stat:
 
 
 @functools.cache
+def boot() -> str:
+    """Returns the id of the running boot of this machine."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+@functools.cache
 def place() -> str:
     """Returns the boot and the pid namespace of this process; a pid of another place means nothing here."""
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    return f"{boot()} {Path('/proc/self/ns/pid').readlink()}"
 
 
 def read_stat(pid: int) -> Stat | None:
@@ -76,7 +83,7 @@ def started_at(identity: Identity) -> float:
 def start(replica_id: str, argv: Sequence[str], env: Mapping[str, str], log: Path, folder: Path) -> Identity:
     """Starts an engine in its own session with its output appended to `log`; raises OSError when it can't be.
 
-    `env` is the whole environment but for `MARK`.
+    `env` is the whole environment but for the marks.
 
     None of our descriptors goes to the engine: they would keep sockets and files of the worker alive for days.
     """
@@ -84,7 +91,7 @@ def start(replica_id: str, argv: Sequence[str], env: Mapping[str, str], log: Pat
     try:
         child = subprocess.Popen(
             list(argv),
-            env={**env, MARK: replica_id},
+            env={**env, MARK: replica_id, MARK_FOLDER: str(folder.resolve())},
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=descriptor,
@@ -156,16 +163,32 @@ def find_leader(replica_id: str) -> Identity | None:
     return None
 
 
+def strays(replicas: Path, known: Collection[str]) -> list[Stat]:
+    """Returns the living processes that were started from the given folder of replicas for none of the known ones."""
+    folders = f"{MARK_FOLDER}={replicas.resolve()}/".encode()
+    ours = {f"{MARK_FOLDER}={replicas.resolve() / replica_id}".encode() for replica_id in known}
+    found = []
+    for one in _everybody():
+        marks = {item for item in _environment(one.pid) if item.startswith(folders)}
+        if marks and marks.isdisjoint(ours) and not one.is_dead:
+            found.append(one)
+    return found
+
+
 def signal_all(identity: Identity, replica_id: str, number: signal.Signals) -> None:
     """Sends a signal to every living process of an engine; nobody there is no error."""
-    own = os.getpid()
-    for pid in {one.pid for one in (*members(identity), *marked(replica_id))} - {own}:
+    send({one.pid for one in (*members(identity), *marked(replica_id))}, number)
+
+
+def send(pids: Collection[int], number: signal.Signals) -> None:
+    """Sends a signal to processes of engines; one that is gone is no error."""
+    for pid in set(pids) - {os.getpid()}:
         try:
             os.kill(pid, number)
         except ProcessLookupError:
             continue
         except PermissionError:
-            logger.warning("process %d of replica %s belongs to another user and can't be ended", pid, replica_id)
+            logger.warning("process %d of an engine belongs to another user and can't be ended", pid)
 
 
 def is_gone(identity: Identity, replica_id: str) -> bool:

@@ -7,10 +7,12 @@ The supervisor is the only writer (atomic rename, 0600); the collector reads. La
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from controlplane import env
+from controlplane.domain import reporting
 from controlplane.domain.desired import NodeDesired, ReplicaDesired
 from controlplane.domain.lifecycle import Goal, State, Transition
 from controlplane.domain.observed import EngineFacts
@@ -48,8 +50,15 @@ class ReplicaRecord:
 
 
 def node_name() -> str:
-    """Returns this node's name: `HEADWORKS_NODE_NAME`, by default the host's name."""
-    return env.read_str("HEADWORKS_NODE_NAME", os.uname().nodename.split(".")[0].lower())
+    """Returns this node's name: `HEADWORKS_NODE_NAME`, by default the host's name. Raises SettingError for a name that
+    can't be an address."""
+    name = env.read_str("HEADWORKS_NODE_NAME", os.uname().nodename.split(".")[0].lower())
+    if not reporting.is_node_name(name):
+        raise env.SettingError(
+            f"{name!r} can't be a node's name; set HEADWORKS_NODE_NAME to letters, digits, dots, hyphens and"
+            " underscores, at most 63, a letter or digit first."
+        )
+    return name
 
 
 def node_folder(name: str) -> Path:
@@ -81,13 +90,20 @@ def write_record(folder: Path, record: ReplicaRecord) -> None:
 
 def read_records(folder: Path) -> list[ReplicaRecord]:
     """Returns the records of all replicas of a node; one that can't be read is left out."""
-    found: list[ReplicaRecord] = []
+    return [record for _, record in _read_all(folder) if record is not None]
+
+
+def unreadable(folder: Path) -> list[str]:
+    """Returns the replicas whose record is there and can't be read."""
+    return [replica_id for replica_id, record in _read_all(folder) if record is None]
+
+
+def _read_all(folder: Path) -> Iterator[tuple[str, ReplicaRecord | None]]:
     for path in sorted((folder / "replicas").glob("*/record.json")):
         try:
-            found.append(wire.decode(path.read_bytes(), ReplicaRecord))
+            yield path.parent.name, wire.decode(path.read_bytes(), ReplicaRecord)
         except (OSError, wire.WireError):
-            continue
-    return found
+            yield path.parent.name, None
 
 
 def remove_record(folder: Path, replica_id: str) -> None:

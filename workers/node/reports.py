@@ -13,6 +13,7 @@ import redis
 from controlplane.domain.lifecycle import Transition
 from controlplane.domain.observed import REPORT_SCHEMA, NodeReport, ReplicaObserved
 from controlplane.lib import ids, keys, valkey, wire
+from workers.node.companion import Companion
 from workers.node.inventory import Inventory
 from workers.node.supervisor_replica import SupervisedReplica
 
@@ -32,6 +33,8 @@ class ReportHead:
     node: str
     address: str
     simulated: bool = False
+    machine: str = ""
+    starts: int = 0
     incarnation: str = field(default_factory=ids.new_id)
     sequence: int = 0
 
@@ -92,6 +95,8 @@ def build(
         memory_available_bytes=inventory.memory_available_bytes,
         simulated=head.simulated,
         topology=inventory.topology,
+        machine=head.machine,
+        starts=head.starts,
     )
 
 
@@ -106,11 +111,11 @@ class Publisher:
         self._waiting: bytes | None = None
         self._condition = threading.Condition()
         self._ending = False
-        self._thread = threading.Thread(target=self._run, name="reports", daemon=True)
+        self.companion = Companion("reports", self._run)
 
     def start(self) -> None:
         """Begins to send."""
-        self._thread.start()
+        self.companion.start()
 
     def offer(self, report: NodeReport) -> None:
         """Hands over the newest report; returns at once."""
@@ -124,7 +129,7 @@ class Publisher:
         with self._condition:
             self._ending = True
             self._condition.notify()
-        self._thread.join(timeout=valkey.CONNECT_TIMEOUT_S + valkey.ANSWER_TIMEOUT_S + RETRY_S)
+        self.companion.join(valkey.CONNECT_TIMEOUT_S + valkey.ANSWER_TIMEOUT_S + RETRY_S)
 
     def _run(self) -> None:
         client = valkey.connect(self._address)

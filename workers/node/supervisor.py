@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import logging
 import queue
+import signal
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +23,9 @@ from controlplane.domain.desired import NodeDesired
 from controlplane.domain.lifecycle_events import Event, Tick
 from controlplane.domain.observed import REPORT_EVERY_S
 from engine_adapters.base import EngineAdapter
-from workers.node import engine_log, records, reports
+from workers.node import engine_log, identity, processes, records, reports
+from workers.node.clock import Clock
+from workers.node.folder_lock import FolderLock
 from workers.node.inventory import InventoryWatch
 from workers.node.ports import PortRange
 from workers.node.supervisor_closing import Closing
@@ -61,8 +63,11 @@ class Supervisor:
         inventory: InventoryWatch,
         ports: PortRange,
         get_adapter: Callable[[str], EngineAdapter],
+        clock: Clock | None = None,
     ) -> None:
         self._node = node
+        self._clock = clock or Clock()
+        self._lock = FolderLock(node.folder)
         self._inventory = inventory
         self._inbox: queue.SimpleQueue[NodeDesired | tuple[str, Event]] = queue.SimpleQueue()
         self._wake = threading.Event()
@@ -76,9 +81,10 @@ class Supervisor:
         self._head = reports.ReportHead(node.name, node.address, node.simulated)
         self._publisher = reports.Publisher(node.valkey_url)
         self._link = DesiredLink(node.name, self._take, node.valkey_url)
-        self._report_due = 0.0
+        self._report_due = 0.0  # these are steady seconds
         self._housekeeping_due = 0.0
         self._sign_due = 0.0
+        self._strays: set[tuple[int, int]] = set()  # (pid, start) of engines without a record, asked to end
         self._said: dict[str, str] = {}  # subject -> trouble that was logged last
         self._thread = threading.Thread(target=self._run, name=f"supervisor {node.name}", daemon=True)
 
@@ -87,7 +93,8 @@ class Supervisor:
     def start(self) -> None:
         """Adopts what runs and begins to supervise."""
         self._node.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._closing.clear()
+        if self._lock.take():
+            self._closing.clear()  # before this returns, so that a wish to close that follows is not cleared
         self._thread.start()
 
     def stop(self) -> None:
@@ -117,6 +124,15 @@ class Supervisor:
     # -- the loop ----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        try:
+            if self._lock.wait(self._ending):
+                self._supervise()
+        finally:
+            self._lock.give_back()
+
+    def _supervise(self) -> None:
+        me = identity.begin(self._node.folder)
+        self._head.machine, self._head.starts, self._link.machine = me.machine, me.starts, me.machine
         self._guarded("adoption", self._adopt)
         self._inventory.start()
         self._publisher.start()
@@ -142,8 +158,10 @@ class Supervisor:
             self._said.pop(subject, None)
 
     def _adopt(self) -> None:
-        now = time.time()
+        now, _ = self._clock.read()
         self._desired = records.read_desired(self._node.folder)
+        for replica_id in records.unreadable(self._node.folder):
+            logger.error("the record of replica %s can't be read; its engine, if it runs, is ended", replica_id)
         for record in records.read_records(self._node.folder):
             self._guarded(f"replica {record.desired.replica_id}", partial(self._adopt_one, record, now))
 
@@ -152,7 +170,11 @@ class Supervisor:
         logger.info("replica %s is adopted as %s, pid %s", record.desired.replica_id, record.state, record.pid)
 
     def _step(self) -> None:
-        now = time.time()
+        now, set_by_s = self._clock.read()
+        if set_by_s:
+            logger.warning("the clock was set by %.0f s; nothing that runs takes notice", set_by_s)
+            for replica in self._replicas.values():
+                replica.clock_set(set_by_s)
         self._empty_inbox(now)
         self._closing.look()
         self._apply_plan(now)
@@ -162,11 +184,14 @@ class Supervisor:
             self._guarded(f"replica {replica_id}", partial(self._advance, replica, now, may_tick))
         self._closing.finish(all(one.machine.state == "stopped" for one in self._replicas.values()))
         self._report(now)
-        if now >= self._sign_due:
-            self._sign_due = now + SIGN_EVERY_S
+        steady = self._clock.steady()
+        if steady >= self._sign_due:
+            self._sign_due = steady + SIGN_EVERY_S
             (self._node.folder / SIGN_OF_LIFE).touch(mode=0o600)
-        if now >= self._housekeeping_due:
-            self._housekeeping_due = now + HOUSEKEEPING_EVERY_S
+            for one in (self._link.companion, self._publisher.companion, self._inventory.companion):
+                one.keep()
+        if steady >= self._housekeeping_due:
+            self._housekeeping_due = steady + HOUSEKEEPING_EVERY_S
             self._housekeep(now)
 
     def _empty_inbox(self, now: float) -> None:
@@ -216,9 +241,9 @@ class Supervisor:
 
     def _report(self, now: float) -> None:
         inventory = self._inventory.newest
-        if inventory is None or now < self._report_due:
+        if inventory is None or self._clock.steady() < self._report_due:
             return  # a report without accelerators would say that they are gone
-        self._report_due = now + REPORT_EVERY_S
+        self._report_due = self._clock.steady() + REPORT_EVERY_S
         version = self._desired.version if self._desired else 0
         self._publisher.offer(reports.build(self._head, now, version, inventory, self._replicas.values()))
         self._inventory.own_sessions = frozenset(
@@ -229,3 +254,16 @@ class Supervisor:
         for replica in self._replicas.values():
             engine_log.bound(replica.log_path)
         engine_log.prune(self._node.folder / "replicas", now)
+        if self._desired is not None:
+            self._guarded("engines without a record", self._end_strays)
+
+    def _end_strays(self) -> None:
+        """Ends engines of this node that are in no record and in no document: SIGTERM, next time SIGKILL."""
+        found = processes.strays(self._node.folder / "replicas", self._replicas.keys())
+        again = [one.pid for one in found if (one.pid, one.started_ticks) in self._strays]
+        first = [one.pid for one in found if (one.pid, one.started_ticks) not in self._strays]
+        if found:
+            logger.warning("processes %s belong to engines that are in no record; they are ended", first + again)
+        processes.send(first, signal.SIGTERM)
+        processes.send(again, signal.SIGKILL)
+        self._strays = {(one.pid, one.started_ticks) for one in found}

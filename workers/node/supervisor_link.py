@@ -10,6 +10,7 @@ import redis
 
 from controlplane.domain.desired import DESIRED_SCHEMA, NodeDesired
 from controlplane.lib import keys, valkey, wire
+from workers.node.companion import Companion
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +25,7 @@ class DesiredLink:
     """
 
     def __init__(self, node: str, deliver: Callable[[NodeDesired], None], address: str | None = None) -> None:
+        self.machine = ""  # which one this is; set before the start
         self._node = node
         self._deliver = deliver
         self._address = address
@@ -31,16 +33,16 @@ class DesiredLink:
         self._last: bytes | None = None
         self._complaint = ""
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="desired", daemon=True)
+        self.companion = Companion("desired", self._run)
 
     def start(self) -> None:
         """Begins to listen."""
-        self._thread.start()
+        self.companion.start()
 
     def stop(self) -> None:
         """Ends; a call that waits for Valkey is given its time-out."""
         self._ending.set()
-        self._thread.join(timeout=valkey.CONNECT_TIMEOUT_S + valkey.ANSWER_TIMEOUT_S + RETRY_S)
+        self.companion.join(valkey.CONNECT_TIMEOUT_S + valkey.ANSWER_TIMEOUT_S + RETRY_S)
 
     def _run(self) -> None:
         down = False
@@ -83,6 +85,11 @@ class DesiredLink:
             )
         elif document.node != self._node:
             self._complain(f"the desired document is for node {document.node!r}, not for {self._node!r}")
+        elif document.machine not in ("", self.machine):
+            self._complain(
+                f"another machine is known as node {self._node!r}; this one is taken over once that one is silent."
+                " If both run, give one another HEADWORKS_NODE_NAME"
+            )
         else:
             self._complaint = ""
             self._poll_s = min(10.0, max(0.1, document.poll_s))

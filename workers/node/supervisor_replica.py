@@ -57,6 +57,7 @@ class SupervisedReplica:
         self.wish = wish
         self.machine = machine
         self.identity: processes.Identity | None = None
+        self._started_at: tuple[processes.Identity, float] | None = None
         self.port: int | None = None
         self.url: str | None = None
         self.command: tuple[str, ...] = ()
@@ -96,7 +97,9 @@ class SupervisedReplica:
             around.ports.hold(record.port)
         if record.pid is not None and record.process_started_ticks is not None:
             self.identity = processes.Identity(record.pid, record.process_started_ticks, record.process_place)
-        machine.resume()
+            if record.process_started_at is not None:
+                self._started_at = (self.identity, record.process_started_at)
+        machine.resume(now)
         if machine.launching:
             self._find_unrecorded(now)
         return self
@@ -116,6 +119,11 @@ class SupervisedReplica:
         """Takes over the newest wish; its goal comes as an event of its own."""
         if wish != self.wish:
             self.wish, self.machine.limits, self.changed = wish, wish.limits, True
+
+    def clock_set(self, by_s: float) -> None:
+        """Tells that the wall clock was set by so many seconds."""
+        self.machine.clock_set(by_s)
+        self.changed = True
 
     def look(self, now: float) -> None:
         """Notices the end of the process."""
@@ -152,7 +160,8 @@ class SupervisedReplica:
         if self.machine.state == "ready":
             launched_at = [one.at for one in self.machine.transitions if one.seq == self.machine.launch]
             facts = self._adapter().read_facts(engine_log.lines(self.log_path))
-            self.facts = replace(facts, start_s=now - launched_at[0] if launched_at else None)
+            took_s = now - launched_at[0] if launched_at else -1.0
+            self.facts = replace(facts, start_s=took_s if took_s >= 0 else None)  # the clock may have been set back
         if self.machine.state != "draining":
             self.in_flight = None
         if self.machine.pid is None:
@@ -205,6 +214,7 @@ class SupervisedReplica:
 
     def _start_process(self, adapter: EngineAdapter, attempt: int, now: float) -> None:
         around, replica_id = self._around, self.machine.replica_id
+        self._end_leftovers()
         folder = records.replica_folder(around.folder, replica_id)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.port = around.ports.take(around.bind)
@@ -222,6 +232,14 @@ class SupervisedReplica:
         self.save()  # before the process exists, so that one whose pid was never written down is looked for
         env = process_environment(os.environ, command)
         self.identity = processes.start(replica_id, command.argv, env, self.log_path, folder)
+
+    def _end_leftovers(self) -> None:
+        """After its record was lost a replica begins anew while its engine still runs and holds the accelerators."""
+        left = processes.marked(self.machine.replica_id)
+        if left:
+            processes.send([one.pid for one in left], signal.SIGKILL)
+            text = "An engine of this replica was still running although its record is lost; it was killed."
+            raise RefusedError("leftover_engine", text, hint="The start is tried again by itself.")
 
     def _ask(self, instruction: events.ProbeHealth | events.WarmUp | events.CountInFlight) -> None:
         launch, url, identity, adapter = self.machine.launch, self.url, self.identity, self._adapter()
@@ -283,7 +301,7 @@ class SupervisedReplica:
             pid=machine.pid,
             process_started_ticks=identity.started_ticks if identity else None,
             process_place=identity.place if identity else "",
-            process_started_at=processes.started_at(identity) if identity else None,
+            process_started_at=self._process_started_at(),
             process_group=machine.pid,
             port=self.port,
             url=self.url,
@@ -292,6 +310,14 @@ class SupervisedReplica:
             engine_version=self.facts.engine_version,
             facts=self.facts,
         )
+
+    def _process_started_at(self) -> float | None:
+        """Read once: the kernel's idea of when it booted moves with the clock, and the start of a process must not."""
+        if self.identity is None:
+            return None
+        if self._started_at is None or self._started_at[0] != self.identity:
+            self._started_at = (self.identity, processes.started_at(self.identity))
+        return self._started_at[1]
 
     def _adapter(self) -> EngineAdapter:
         return self._around.get_adapter(self.wish.spec.engine)

@@ -23,6 +23,7 @@ from controlplane.domain.observed import AcceleratorObserved, NodeReport, Replic
 from controlplane.lib import keys, wire
 from tests.workers.node import tiny_adapter
 from workers.node import processes, records
+from workers.node.clock import Clock
 from workers.node.inventory import Inventory, InventoryWatch
 from workers.node.ports import PortRange
 from workers.node.supervisor import NodeSettings, Supervisor
@@ -70,16 +71,22 @@ class Bench:
     wishes: dict[str, ReplicaDesired] = field(default_factory=dict)
     supervisor: Supervisor | None = None
     name: str = "bench"
+    faults: list[Exception] = field(default_factory=list)  # raised one by one when the machine is read
 
     @property
     def valkey(self) -> redis.Redis:
         return redis.Redis.from_url(self.url)
 
-    def start(self) -> None:
+    def start(self, clock: Clock | None = None) -> None:
         node = NodeSettings(self.name, self.folder, "127.0.0.1", "127.0.0.1", "", str(Path.cwd()), valkey_url=self.url)
-        watch = InventoryWatch(lambda own: make_inventory())
-        self.supervisor = Supervisor(node, watch, PortRange(20000, 29999), tiny_adapter.get)
+        watch = InventoryWatch(lambda own: self.read(), every_s=1.0)
+        self.supervisor = Supervisor(node, watch, PortRange(20000, 29999), tiny_adapter.get, clock)
         self.supervisor.start()
+
+    def read(self) -> Inventory:
+        if self.faults:
+            raise self.faults.pop()
+        return make_inventory()
 
     def stop(self) -> None:
         if self.supervisor is not None:
@@ -102,9 +109,12 @@ class Bench:
 
     def publish(self) -> None:
         self.version += 1
+        self.send(self.document())
+
+    def send(self, document: NodeDesired) -> None:
         with contextlib.closing(self.valkey) as client:
-            client.set(keys.desired(self.name), wire.encode(self.document()))
-            client.publish(keys.desired_changed(self.name), str(self.version))
+            client.set(keys.desired(self.name), wire.encode(document))
+            client.publish(keys.desired_changed(self.name), str(document.version))
 
     def report(self) -> NodeReport | None:
         with contextlib.closing(self.valkey) as client:

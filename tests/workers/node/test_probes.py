@@ -103,6 +103,9 @@ def test_what_the_engine_does_not_say_is_unknown_and_not_zero(answer: Answer) ->
     assert probes.count_in_flight(answer.url, NAMES) is None
     answer.body = b'vllm:num_requests_running{engine="0"} many\n'
     assert probes.count_in_flight(answer.url, NAMES) is None
+    for nonsense in (b"NaN", b"+Inf", b"1e300", b"-3"):
+        answer.body = b"old_running " + nonsense + b"\n"
+        assert probes.count_in_flight(answer.url, NAMES) is None
     answer.status = 500
     assert probes.count_in_flight(answer.url, NAMES) is None
     assert probes.count_in_flight("http://127.0.0.1:1", NAMES) is None

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -217,3 +218,12 @@ def test_a_worker_without_valkey_ends_on_sigterm(bench: Bench, worker: Worker, o
     worker.start()
     eventually(lambda: "next try in" in worker.log.read_text(), "it looks for its queue")
     assert worker.end(signal.SIGTERM) == 0
+
+
+@pytest.mark.parametrize("name", ["", "-n", "a/b", "a b", "x" * 64, "ümlaut", "../up"])
+def test_a_name_that_can_not_be_an_address_is_refused_in_a_sentence(tmp_path: Path, name: str) -> None:
+    env = {**os.environ, "HEADWORKS_HOME": str(tmp_path), "HEADWORKS_NODE_NAME": name or " "}
+    command = [sys.executable, "-m", "workers.node"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert "HEADWORKS_NODE_NAME" in done.stderr and "Traceback" not in done.stderr

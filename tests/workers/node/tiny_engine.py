@@ -18,6 +18,7 @@ OPTIONS: dict[str, Any] = json.loads(sys.argv[1])
 KEY = os.environ["HEADWORKS_REPLICA_KEY"]
 LOCK = threading.Lock()
 RUNNING = 0
+GENERATED = threading.Event()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -44,11 +45,14 @@ class Handler(BaseHTTPRequestHandler):
         if OPTIONS.get("fails_generation"):
             self.answer(500, b'{"error": {"message": "no kernel for this card"}}')
             return
+        if OPTIONS.get("hangs_on_generation"):
+            time.sleep(3600)
         with LOCK:
             RUNNING += 1
         try:
             self.generate(body)
         finally:
+            GENERATED.set()
             with LOCK:
                 RUNNING -= 1
 
@@ -79,6 +83,24 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
+def close_port_later() -> None:
+    """Stops listening a moment after the first generation, and lives on."""
+    while not GENERATED.wait(1.0):
+        pass
+    time.sleep(0.5)
+    server.socket.close()
+    while True:
+        time.sleep(1)
+
+
+def spawn_daemon() -> None:
+    """A child in a session of its own, as a daemon that somebody's library starts."""
+    if os.fork() == 0:
+        os.setsid()
+        while True:
+            time.sleep(1)
+
+
 def spawn_child() -> None:
     """A child in the same session that ignores SIGTERM and outlives its parent, as a stuck worker process would."""
     if os.fork() == 0:
@@ -95,8 +117,12 @@ if OPTIONS.get("ignores_term"):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if OPTIONS.get("spawns_child"):
     spawn_child()
+if OPTIONS.get("spawns_daemon"):
+    spawn_daemon()
 HEALTHY_AT = time.time() + float(OPTIONS.get("start_s", 0.0))
 ThreadingHTTPServer.daemon_threads = True
 server = ThreadingHTTPServer(("127.0.0.1", OPTIONS["port"]), Handler)
 print("tiny engine listens", flush=True)
+if OPTIONS.get("closes_port"):
+    threading.Thread(target=close_port_later, daemon=True).start()
 server.serve_forever()
