@@ -11,9 +11,11 @@ from typing import Any
 from controlplane.embedded import services
 from controlplane.embedded.settings import LaunchSettings
 
-ON_THE_WAY = ("starting", "waiting", "draining")
 SERVING = ("ready", "degraded")
-NOWHERE = "waiting"  # no accelerator is free for it; that may change when a node registers, or never
+ON_THE_WAY = ("starting", "waiting", "draining", "failed")
+# What may change by itself soon after a start, or never: no accelerator is free (until a node registers); the engine
+# has ended (until its back-off is over: after a power failure that is every engine).
+UNCERTAIN = ("waiting", "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +56,10 @@ def statuses(body: bytes) -> dict[str, str]:
 def judge(by_name: dict[str, str], *, nodes_are_known: bool = False) -> Progress:
     """Returns what is on the way and what will not become ready.
 
-    Once every node has had time to register, what finds no place is no longer waited for.
+    Once every node has had time to register and to start an engine again, what has no place or has failed is no
+    longer waited for.
     """
-    given_up = (NOWHERE, "failed") if nodes_are_known else ("failed",)
+    given_up = UNCERTAIN if nodes_are_known else ()
     lost = {name: status for name, status in by_name.items() if status in given_up}
     on_the_way = {name: status for name, status in by_name.items() if status in ON_THE_WAY and status not in given_up}
     waiting = ", ".join(f"{name} ({status})" for name, status in on_the_way.items())
