@@ -80,7 +80,7 @@ def node_name(path: Path) -> str:
         return named
     if path.exists():
         return path.read_text(encoding="utf-8").strip()
-    host = re.sub(r"[^a-z0-9-]+", "-", os.uname().nodename.split(".")[0].lower()).strip("-") or "node"
+    host = re.sub(r"[^a-z0-9-]+", "-", os.uname().nodename.split(".")[0].lower()).strip("-")[:63] or "node"
     path.write_text(host + "\n", encoding="utf-8")
     return host
 
