@@ -8,12 +8,14 @@ import random
 import sys
 import time
 from collections.abc import Sequence
+from statistics import NormalDist
 
 from controlplane.domain.rollups import Rollup
 from controlplane.domain.samples import SamplePart
 from controlplane.lib import histograms, sample_store, valkey
 
 GIB = 1024**3
+_QUANTILES = [NormalDist().inv_cdf((number + 0.5) / 200) for number in range(200)]
 
 
 def parts_at(subjects: Sequence[str], t: float) -> list[SamplePart]:
@@ -49,10 +51,11 @@ def _parts(subject: str, t: float, number: int) -> list[SamplePart]:
         "gateway_queue": 0.0,
         "gateway_in_flight": float(running + 3),
     }
+    wide = 0.3 + 0.25 * wave * (1 + 0.3 * math.sin(t / 31 + number))
     spread = {
-        "ttft": _counts(dice, 0.16 + 0.2 * load),
-        "tpot": _counts(dice, 0.018 + 0.02 * load),
-        "e2e": _counts(dice, 4 + 4 * load),
+        "ttft": _counts(0.11 + 0.16 * load * load, wide),
+        "tpot": _counts(0.017 + 0.02 * wave, 0.12 + 0.1 * wave),
+        "e2e": _counts(4 + 4 * load, wide),
     }
     return [
         SamplePart(subject, "collector:gpu-01", t, engine),
@@ -60,10 +63,11 @@ def _parts(subject: str, t: float, number: int) -> list[SamplePart]:
     ]
 
 
-def _counts(dice: random.Random, middle: float) -> dict[int, int]:
+def _counts(middle: float, spread: float) -> dict[int, int]:
+    """The counts of a log-normal latency, as a minute of requests would leave them: smooth from second to second."""
     found: dict[int, int] = {}
-    for _ in range(60):
-        bucket = histograms.bucket_of(middle * math.exp(dice.gauss(0, 0.35)))
+    for quantile in _QUANTILES:
+        bucket = histograms.bucket_of(middle * math.exp(quantile * spread))
         found[bucket] = found.get(bucket, 0) + 1
     return found
 

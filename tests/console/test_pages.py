@@ -17,7 +17,8 @@ from tests.console.calling import HX, make_client
 pytestmark = [pytest.mark.django_db, pytest.mark.services, pytest.mark.usefixtures("valkey_server")]
 
 PAGES = (
-    "/", "/pulse/", "/overview/parts/deployments/", "/overview/parts/nodes/", "/overview/parts/recent/", "/profile/",
+    "/", "/pulse/", "/overview/parts/tiles/",
+    "/overview/parts/deployments/", "/overview/parts/nodes/", "/overview/parts/recent/", "/profile/",
     "/help/", "/deployments/", "/deployments/llama-70b/", "/deployments/qwen3-coder/", "/deployments/gpt-oss-bridge/",
     "/deployments/smollm2/", "/deployments/llama-70b/replicas/", "/deployments/llama-70b/replicas/?ended=1",
     "/deployments/llama-70b/settings/", "/deployments/llama-70b/logs/", "/deployments/llama-70b/journal/",

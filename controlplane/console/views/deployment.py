@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 
-from controlplane.console import charts, progress, samples, settings_diff
-from controlplane.console.guard import page
+from controlplane.console import charts, progress, samples, settings_diff, words
+from controlplane.console.guard import is_fragment, page
+from controlplane.console.lists import Column, listing, params_of
 from controlplane.console.views.journal import event_list
 from controlplane.console.views.replicas import log_lines
 from controlplane.deployments import selectors
@@ -35,15 +38,38 @@ def overview(request: HttpRequest, name: str) -> HttpResponse:
 def replicas(request: HttpRequest, name: str) -> HttpResponse:
     """The living replicas, and on request those that ended."""
     deployment = selectors.deployment(name)
-    ended = request.GET.get("ended") == "1"
-    rows = list(selectors.replicas(deployment=name, include_ended=ended).order_by("ended_at", "created_at")[:500])
+    params = params_of(request, ("ended", "state"))
+    ended = params.get("ended") == "1"
+    rows = selectors.replicas(deployment=name, state=params.get("state"), include_ended=ended)
+    if "q" in params:
+        rows = rows.filter(Q(pk__startswith=params["q"]) | Q(node__name__icontains=params["q"]))
+    table = listing(rows.order_by("ended_at", "created_at"), params, _replica_columns())
+    states = Counter(selectors.replicas(deployment=name, include_ended=ended).values_list("state", flat=True))
+    shown = [(str(state), words.state(state), states[state]) for state in ReplicaState if states[state]]
+    table.add_chips(_("State"), "state", [("", _("All"), states.total()), *shown])
+    table.add_chips(_("Which"), "ended", [("", _("Living"), None), ("1", _("Also ended"), None)])
     context = {
         **_head(deployment, "replicas"),
-        "replicas": rows,
-        "ended": ended,
-        "replica_samples": samples.newest(f"replica:{row.pk}" for row in rows if row.ended_at is None),
+        "table": table,
+        "replicas": list(table.page),
+        "replica_samples": samples.newest(f"replica:{row.pk}" for row in table.page if row.ended_at is None),
     }
-    return render(request, "deployment/replicas.html", context)
+    template = "deployment/replica_rows.html" if is_fragment(request) else "deployment/replicas.html"
+    return render(request, template, context)
+
+
+def _replica_columns() -> list[Column]:
+    return [
+        Column(_("Replica"), "id"),
+        Column(_("State"), "state"),
+        Column(_("Node"), "node__name"),
+        Column(_("Revision"), "revision__number", "num at-l"),
+        Column(_("Output"), "", "num", "tok/s"),
+        Column(_("Running"), "", "num"),
+        Column(_("Waiting"), "", "num"),
+        Column(_("KV"), "", "at-l", "%"),
+        Column(_("Since"), "state_since", "num"),
+    ]
 
 
 @page()

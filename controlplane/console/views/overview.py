@@ -29,7 +29,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 @page()
 def part(request: HttpRequest, part: str) -> HttpResponse:
     """One part of the overview, fetched again after something has changed."""
-    parts = {"deployments": _deployments, "nodes": _nodes, "recent": _recent}
+    parts = {"tiles": lambda: {"pulse": _pulse()}, "deployments": _deployments, "nodes": _nodes, "recent": _recent}
     if part not in parts:
         raise RefusedError("no_such_part", f"The overview has no part {part}.", kind="not_found")
     return render(request, f"overview/{part}.html", parts[part]())
