@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 from django.http import HttpRequest
-from django.urls import reverse
+from django.urls import NoReverseMatch, reverse
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
@@ -82,14 +82,21 @@ def _nav(request: HttpRequest, user: User) -> list[NavItem]:
 
 
 def object_url(kind: str, object_id: str) -> str:
-    """Returns where an object of the journal has its page; "" when it has none."""
-    pages = {"deployment": "deployment", "replica": "replica", "node": "node", "model": "model"}
-    if kind in pages and object_id:
-        return reverse(pages[kind], args=[object_id])
-    if kind == "variant" and "/" in object_id:
-        return reverse("model", args=[object_id.partition("/")[0]])
+    """Returns where an object of the journal has its page; "" when it has none.
+
+    The journal outlives its objects and what names they could have, so an address that fits no page is no error.
+    """
     lists = {"tenant": "tenants", "api_key": "keys", "user": "users", "token": "tokens"}
-    return reverse(lists[kind]) if kind in lists else ""
+    if kind in lists:
+        return reverse(lists[kind])
+    pages = {"deployment": "deployment", "replica": "replica", "node": "node", "model": "model", "variant": "model"}
+    address = object_id.partition("/")[0] if pages.get(kind) == "model" else object_id
+    if kind not in pages or not address:
+        return ""
+    try:
+        return reverse(pages[kind], args=[address])
+    except NoReverseMatch:
+        return ""
 
 
 def strings() -> dict[str, str]:

@@ -478,6 +478,7 @@ def _journal() -> None:
         actor="ada/terraform",
         actor_kind="token",
     )
+    make_event("variant.created", "variant", "qwen3-8b/bf16", "Variant qwen3-8b/bf16 was made.", ago_s=1900)
     make_decision(
         "placement",
         "deployment",

@@ -78,7 +78,7 @@ def apply_variant(
         Variant.objects.all(),
         address={"model": owner, "name": name},
         values={"path": wish.path, "precision": wish.precision, "size_bytes": wish.size_bytes},
-        object_kind="model",
+        object_kind="variant",
         object_id=address,
         expected_version=expected_version,
     )
@@ -103,7 +103,9 @@ def delete_variant(*, actor: Actor, model: str, name: str, expected_version: int
     variant = Variant.objects.select_for_update(of=("self",)).filter(model__name=model, name=name).first()
     if variant is None:
         raise RefusedError("no_such_variant", f"There is no variant {address}.", kind="not_found")
-    versioned.check(object_kind="model", object_id=address, version=variant.version, expected_version=expected_version)
+    versioned.check(
+        object_kind="variant", object_id=address, version=variant.version, expected_version=expected_version
+    )
     _remove(Variant.objects.filter(pk=variant.pk), f"Variant {address}")
     _tell(actor, address, "variant.deleted", f"Variant {address} was removed.", "warning")
 
@@ -178,7 +180,7 @@ def _tell(actor: Actor, address: str, verb: str, message: str, level: str = "inf
     record.event(
         actor=actor,
         verb=verb,
-        object_kind="model",
+        object_kind=verb.partition(".")[0],  # model | variant: the object's kind is the family of the verb
         object_id=address,
         object_name=address,
         message=message,
