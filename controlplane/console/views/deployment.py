@@ -21,6 +21,7 @@ from controlplane.domain.errors import RefusedError
 from controlplane.journal import selectors as journal_selectors
 
 _MARKS = 60
+_REPLICAS = 80  # of a page; a websocket takes 100 subjects
 
 
 @page()
@@ -43,7 +44,7 @@ def replicas(request: HttpRequest, name: str) -> HttpResponse:
     rows = selectors.replicas(deployment=name, state=params.get("state"), include_ended=ended)
     if "q" in params:
         rows = rows.filter(Q(pk__startswith=params["q"]) | Q(node__name__icontains=params["q"]))
-    table = listing(rows.order_by("ended_at", "created_at"), params, _replica_columns())
+    table = listing(rows.order_by("ended_at", "created_at"), params, _replica_columns(), size=_REPLICAS)
     states = Counter(selectors.replicas(deployment=name, include_ended=ended).values_list("state", flat=True))
     shown = [(str(state), words.state(state), states[state]) for state in ReplicaState if states[state]]
     table.add_chips(_("State"), "state", [("", _("All"), states.total()), *shown])

@@ -88,7 +88,9 @@ async def _answer(body: dict[str, object]) -> AsyncIterator[dict[str, Any]]:
     started = time.monotonic()
     first: float | None = None
     last, tokens = started, 0
-    events = gateway_client.stream(settings.GATEWAY_URL, internal_key.secret(), body)
+    events = gateway_client.stream(
+        settings.GATEWAY_INTERNAL_URL, internal_key.secret(), body, certificate=settings.GATEWAY_CERTIFICATE
+    )
     async for event in events:
         data: dict[str, Any] = event.data
         if error := data.get("error"):
