@@ -33,10 +33,10 @@ def down(layout: Layout) -> int:
     else:
         say.step("No launcher runs, but it has left processes behind; ending them")
     left = stack.sweep(layout)
-    layout.state.unlink(missing_ok=True)
     if left:
         say.problem(f"These processes could not be ended: {'; '.join(left)}")
         return 1
+    stack.tidy(layout)
     if running is None:
         say.step("Everything has ended; the data is kept")
     return 0

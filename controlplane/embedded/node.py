@@ -78,11 +78,14 @@ def drain(children: list[Child]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     done = folder / "stopped-all"
     done.unlink(missing_ok=True)
-    (folder / "stop-all").write_text(str(DRAIN_S), encoding="utf-8")
+    wish = folder / "stop-all"
     deadline = time.monotonic() + DRAIN_S + 25
     while not done.exists() and time.monotonic() < deadline:
         for child in children:
             child.keep(time.monotonic())
+        if not wish.exists() and not done.exists():  # a worker that had to be restarted takes an old wish away
+            left_s = max(0.0, deadline - 25 - time.monotonic())
+            wish.write_text(f"{left_s:.0f}", encoding="utf-8")
         time.sleep(0.2)
     say("all engines have ended" if done.exists() else "engines did not end in time")
 

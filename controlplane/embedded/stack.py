@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -176,6 +177,12 @@ def last_words(child: Child, what: str) -> str:
     """Returns a sentence on a process that does not work, with the end of its log."""
     last = " / ".join(line.strip() for line in logs.tail(child.log, 3)) or "it wrote nothing"
     return f"{child.service.name} {what}. Its last words: {last} (log: {child.log})"
+
+
+def tidy(layout: Layout) -> None:
+    """Removes what only a running stack needs; the data is kept."""
+    layout.state.unlink(missing_ok=True)
+    shutil.rmtree(layout.sockets, ignore_errors=True)
 
 
 def sweep(layout: Layout, spared: Sequence[Engine] = ()) -> list[str]:

@@ -67,7 +67,7 @@ def run(layout: Layout, prepared: Prepared, *, detached: bool, demo: bool) -> in
     if left:
         say.problem(f"These processes could not be ended: {'; '.join(left)}")
         return 1
-    layout.state.unlink(missing_ok=True)
+    stack.tidy(layout)
     say.step("Everything has ended; the data is kept" if not spared else "Ended; engines that ran before go on")
     return status
 
