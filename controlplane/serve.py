@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
+import django
 import uvicorn
 
 from controlplane import env
@@ -42,8 +44,10 @@ def server_options() -> dict[str, object]:
 
 
 def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
     try:
         options = server_options()
+        django.setup()  # settings that can't be used are told before anything listens
     except env.SettingError as error:
         sys.exit(f"console: {error}")
     uvicorn.run("controlplane.asgi:application", **options)  # type: ignore[arg-type]

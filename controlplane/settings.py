@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from controlplane import env
+from controlplane import env, version
 from controlplane.lib import keys, valkey
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -13,8 +14,10 @@ HOME = env.headworks_home()
 DEBUG = env.read_bool("HEADWORKS_DEBUG", False)
 # No default outside DEBUG: nothing starts on a secret that everybody knows.
 SECRET_KEY = env.read_secret("HEADWORKS_SECRET_KEY", "debug-only" if DEBUG else None)
-# The machine's own names always count: health checks use them.
-ALLOWED_HOSTS = [*env.read_list("HEADWORKS_ALLOWED_HOSTS"), "localhost", "127.0.0.1", "[::1]"]
+# The machine's own names always count (health checks use them), and the one address that the console is bound to.
+ALLOWED_HOSTS = [*env.read_list("HEADWORKS_ALLOWED_HOSTS"), "localhost", "127.0.0.1", "[::1]", os.uname().nodename]
+if (_bound := env.read_str("HEADWORKS_BIND", "127.0.0.1")) not in ("0.0.0.0", "::", ""):  # noqa: S104 - compared
+    ALLOWED_HOSTS.append(f"[{_bound}]" if ":" in _bound else _bound)
 CSRF_TRUSTED_ORIGINS = env.read_list("HEADWORKS_TRUSTED_ORIGINS")
 # X-Forwarded-Proto and -For are believed from HEADWORKS_TRUSTED_PROXIES alone, by the server in controlplane.serve.
 HTTPS_ONLY = env.read_bool("HEADWORKS_HTTPS", False)
@@ -125,7 +128,7 @@ STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
-# Outside DEBUG what `collectstatic` copied at the start is served: a changed checkout does not change a running console.
+# Outside DEBUG what `collectstatic` copied at start is served: a changed checkout changes no running console.
 WHITENOISE_USE_FINDERS = DEBUG
 
 SESSION_COOKIE_NAME = "headworks_session"
@@ -172,7 +175,7 @@ SPECTACULAR_SETTINGS = {
         "An ETag sent as `If-Match` refuses a change (412) when somebody else was faster. "
         "Every error is `{error: {code, message, details}}`."
     ),
-    "VERSION": "1",
+    "VERSION": version.VERSION,
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PUBLIC": True,  # the whole schema for everybody: it holds no data
@@ -212,6 +215,9 @@ CELERY_TIMEZONE = "UTC"
 
 # Headworks
 GATEWAY_URL = env.read_str("HEADWORKS_GATEWAY_URL", "http://127.0.0.1:8080")
+# Where the console itself reaches the gateway, for the box that tries a model.
+GATEWAY_INTERNAL_URL = env.read_str("HEADWORKS_GATEWAY_INTERNAL_URL", GATEWAY_URL)
+GATEWAY_CERTIFICATE = env.read_str("HEADWORKS_TLS_CERT", "")  # both ports have the same one; the console trusts it
 CONSOLE_URL = env.read_str("HEADWORKS_CONSOLE_URL", "http://127.0.0.1:8000")
 JOURNAL_KEEP_DAYS = env.read_int("HEADWORKS_JOURNAL_KEEP_DAYS", 90, low=1)
 TELEMETRY_KEEP_DAYS = env.read_int("HEADWORKS_TELEMETRY_KEEP_DAYS", 30, low=1)

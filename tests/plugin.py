@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -47,7 +47,7 @@ def start_valkey() -> None:
     _wait_for((_FOLDER / "v.sock").exists, "Valkey")
 
 
-def _wait_for(ready, what: str) -> None:
+def _wait_for(ready: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + 20
     while not ready():
         if time.monotonic() > deadline:

@@ -5,13 +5,14 @@ Every connection has time-outs, so that a dead server is an error within seconds
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import redis
 import redis.asyncio
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+
+from controlplane import env
 
 DEFAULT_URL = "redis://127.0.0.1:6379/0"
 CONNECT_TIMEOUT_S = 2.0
@@ -22,12 +23,8 @@ ERRORS = (redis.RedisError, OSError)
 
 
 def url() -> str:
-    """Returns `REDIS_URL` (or the content of `REDIS_URL_FILE`)."""
-    path = os.environ.get("REDIS_URL_FILE")
-    if path:
-        with open(path, encoding="utf-8") as file:
-            return file.read().strip()
-    return os.environ.get("REDIS_URL") or DEFAULT_URL
+    """Returns `REDIS_URL` (or the content of `REDIS_URL_FILE`); raises SettingError when the file can't be read."""
+    return env.read_secret("REDIS_URL", DEFAULT_URL)
 
 
 def _options() -> dict[str, Any]:
