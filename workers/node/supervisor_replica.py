@@ -22,6 +22,7 @@ from controlplane.domain.lifecycle import Reason
 from controlplane.domain.node_plan import Occupant
 from controlplane.domain.observed import EngineFacts
 from controlplane.domain.replica_machine import ReplicaMachine, first_seq
+from controlplane.lib import masking
 from engine_adapters.base import EngineAdapter, LaunchPlace
 from engine_adapters.environment import process_environment
 from workers.node import engine_log, processes, records
@@ -323,7 +324,10 @@ class SupervisedReplica:
         return self._around.get_adapter(self.wish.spec.engine)
 
     def _tail(self) -> tuple[str, ...]:
-        return engine_log.telling(engine_log.lines(self.log_path), TAIL_LINES)
+        return self._masked(*engine_log.telling(engine_log.lines(self.log_path), TAIL_LINES))
+
+    def _masked(self, *texts: str) -> tuple[str, ...]:
+        return tuple(masking.mask(text, (self.wish.key,)) for text in texts)
 
     def _explain(self, exit_text: str) -> Reason:
         lines = engine_log.lines(self.log_path)
@@ -331,4 +335,5 @@ class SupervisedReplica:
             code, sentence, hint = self._adapter().explain_exit(lines, exit_text)
         except RefusedError as error:  # adopted by a worker that no longer knows this engine
             code, sentence, hint = "engine_ended", f"The engine ended ({exit_text}).", error.message
-        return Reason(code, sentence, hint, engine_log.telling(lines, TAIL_LINES))
+        sentence, hint = self._masked(sentence, hint)  # engines' own words may be quoted
+        return Reason(code, sentence, hint, self._masked(*engine_log.telling(lines, TAIL_LINES)))

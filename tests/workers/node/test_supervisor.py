@@ -66,6 +66,15 @@ def test_an_engine_that_ends_while_it_starts_is_tried_again_with_a_growing_pause
     end(bench)
 
 
+def test_a_key_that_an_engine_printed_does_not_leave_the_node(bench: Bench) -> None:
+    bench.start()
+    bench.want(make_replica(prints_key=True))
+    reason = bench.wait_for("failed").transitions[-1].reason
+    assert "ValueError: nobody knows the key •••" in reason.log_tail
+    assert "hwr-r1" not in wire.encode(reason).decode() and "•••" in reason.message
+    end(bench)
+
+
 def test_a_program_that_does_not_exist_is_a_reason_and_not_a_traceback(bench: Bench) -> None:
     bench.start()
     bench.want(make_replica(program="/no/such/python"))

@@ -25,8 +25,8 @@ SCRIPT = Path(__file__).with_name("tiny_engine.py")
 
 
 class TinyAdapter:
-    """Settings: dies_at_start, dies_on_generation, fails_generation, hangs_on_generation, closes_port, ignores_term,
-    spawns_child, spawns_daemon (true or absent),
+    """Settings: dies_at_start, prints_key, dies_on_generation, fails_generation, hangs_on_generation, closes_port,
+    ignores_term, spawns_child, spawns_daemon (true or absent),
     start_s (seconds until healthy), token_s (seconds a streamed token)."""
 
     name = "tiny"

@@ -110,6 +110,9 @@ def spawn_child() -> None:
 
 
 print("tiny engine starts", flush=True)
+if OPTIONS.get("prints_key"):
+    print(f"ValueError: nobody knows the key {KEY}", flush=True)
+    sys.exit(8)
 if OPTIONS.get("dies_at_start"):
     print("ValueError: no such model", flush=True)
     sys.exit(7)
