@@ -77,5 +77,6 @@ def usage() -> str:
 
 
 def engine_log(replica_id: str) -> str:
-    """Stream: the newest lines of a replica's engine log in fields `line` and `n` (bounded, for the live tail)."""
+    """Stream: the newest lines of a replica's engine log in fields `line` and `n` (bounded, for the live tail); an
+    entry's `place` tells where the log goes on behind it."""
     return f"{NAMESPACE}:log:{replica_id}"

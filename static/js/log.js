@@ -63,7 +63,9 @@ on("log", ({ subject, lines: fresh }) => {
   if (subject !== `log:${log.dataset.log}`) return;
   lines.querySelector("[data-log-none]")?.remove();
   const newest = Number(lines.lastElementChild?.querySelector(".n")?.textContent ?? -1);
-  for (const { n, line } of fresh) if (n > newest) add(n, line);
+  // after a reconnect lines come again and end at or above the newest; a frame that ends below it counts anew
+  const countsAnew = fresh.length > 0 && fresh.at(-1).n < newest;
+  for (const { n, line } of fresh) if (n > newest || countsAnew) add(n, line);
   while (lines.childElementCount > MOST_LINES) lines.firstElementChild.remove();
   tell();
   if (following) lines.scrollTop = lines.scrollHeight;

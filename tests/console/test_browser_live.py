@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from typing import Any
 
 import pytest
+import redis
 
 from controlplane.console import units
 from controlplane.deployments.models import Deployment, Replica
+from controlplane.lib import keys
 from controlplane.telemetry.services import notify
 from tests.console import feeding, making
 from tests.console.conftest import Site, start_console
@@ -52,6 +55,21 @@ def test_a_chart_moves_when_samples_arrive_and_says_no_data_before(site: Site) -
     until(page, f"document.querySelector('[data-value=tokens_per_s]').textContent !== {json.dumps(first)}")
     told = until(page, "document.querySelector('[data-chart-text]').textContent", 30)
     assert "Output tokens" in told
+
+
+def test_a_log_goes_on_although_its_numbers_began_anew(site: Site) -> None:
+    client = redis.Redis.from_url(os.environ["REDIS_URL"])
+    for n in (901, 902):
+        client.xadd(keys.engine_log("7f3ak2m9q0xd"), {"n": n, "line": f"line {n}"})
+    page = site.page()
+    page.goto(site.url + "/replicas/7f3ak2m9q0xd/")
+    until(page, "document.documentElement.dataset.link === 'live'")
+    for n in (903, 1, 2):
+        client.xadd(keys.engine_log("7f3ak2m9q0xd"), {"n": n, "line": f"line {n}"})
+        until(page, f"document.querySelector('.log-lines').lastElementChild.textContent.endsWith('line {n}')")
+    client.close()
+    numbers = page.evaluate("[...document.querySelectorAll('.log-line .n')].map(found => found.textContent)")
+    assert numbers == ["901", "902", "903", "1", "2"]
 
 
 def test_scrolling_back_pauses_and_follow_goes_on(site: Site) -> None:

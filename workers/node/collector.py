@@ -23,9 +23,11 @@ from controlplane import env
 from controlplane.lib import tasks, valkey
 from workers.node import inventory, records
 from workers.node.collector_cards import Cards, CpuUse, GroupMemory
+from workers.node.collector_logs import LogLine
 from workers.node.collector_node import NodeCollector
 from workers.node.collector_outbox import Outbox, Second
 from workers.node.collector_parts import RollupClock, parts_of
+from workers.node.collector_places import LogPlaces
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +47,7 @@ class Collector:
         self._nodes: dict[Path, NodeCollector] = {}
         self._clock = RollupClock()
         self._looked_at = -NODES_EVERY_S
+        self._places = LogPlaces()
         self.outbox = Outbox()
 
     async def second(self) -> None:
@@ -56,13 +59,13 @@ class Collector:
             await asyncio.wait(scrapes, timeout=ANSWERS_WITHIN_S)
         at = time.time()
         parts = [part for node in self._nodes.values() for part in parts_of(node.finish(at))]
-        logs = {name: lines for node in self._nodes.values() for name, lines in node.new_log_lines().items()}
-        self.outbox.put(Second(at, parts) if parts else None, self._clock.add(parts, at), logs)
+        self.outbox.put(Second(at, parts) if parts else None, self._clock.add(parts, at), self._new_log_lines())
 
     async def run(self, stop: asyncio.Event) -> None:
         """Collects a second each second until `stop`."""
         client = valkey.connect_async()
         sender = asyncio.create_task(self.outbox.send_forever(client))
+        asker = asyncio.create_task(self._places.ask_forever(client))
         try:
             while not stop.is_set():
                 await self.second()
@@ -70,7 +73,7 @@ class Collector:
                     async with asyncio.timeout(1.0 - time.time() % 1.0):
                         await stop.wait()
         finally:
-            await tasks.end(sender)
+            await tasks.end(sender, asker)
             self.outbox.put(rollups=self._clock.finish())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LAST_WRITE_S):
@@ -78,6 +81,11 @@ class Collector:
             for node in self._nodes.values():
                 await node.close()
             await client.aclose()
+
+    def _new_log_lines(self) -> dict[str, Sequence[LogLine]]:
+        self._places.ask(replica_id for node in self._nodes.values() for replica_id in node.logged())
+        known = self._places.known
+        return {name: lines for node in self._nodes.values() for name, lines in node.new_log_lines(known).items()}
 
     def _look_for_nodes(self) -> None:
         now = time.monotonic()

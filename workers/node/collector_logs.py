@@ -12,8 +12,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from controlplane.lib import masking
 
 MAX_BYTES_A_POLL = 256 * 1024
 MAX_LINES_A_POLL = 200
@@ -22,34 +24,36 @@ MAX_LINE = 2000
 _FIRST_BYTES = 128 * 1024
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
-# keys as Headworks and others write them, and whatever follows "Bearer" or stands behind an obvious name
-_SECRETS = re.compile(
-    r"\b(?:hw|hwr|hwt|sk|hf)[-_][A-Za-z0-9_\-]{16,}"
-    r"|(?<=[Bb]earer )[A-Za-z0-9._~+/=\-]{8,}"
-    r"|(?i:(?<=api_key=)|(?<=api-key=)|(?<=token=)|(?<=password=))[^\s&'\",)]{4,}"
-)
-_MASK = "•••"
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    """How far a log was followed: the number of the last line given, and where in which file the next one begins."""
+
+    n: int
+    inode: int | None = None  # None = which file is not known
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A line of a log: `n` counts the lines since the follower began."""
+    """A line of a log: `n` counts its lines; the last one of a poll tells the place behind it."""
 
     n: int
     line: str
+    place: LogPlace | None = None
 
 
 class LogFollower:
-    """Follows one log file from its last lines on."""
+    """Follows one log file, from a place where another follower left off or from its last lines on."""
 
-    def __init__(self, path: Path, secrets: Iterable[str] = (), *, skip_existing: bool = False) -> None:
+    def __init__(self, path: Path, secrets: Iterable[str] = (), place: LogPlace | None = None) -> None:
         self._path = path
         self._secrets = [secret for secret in secrets if secret]
-        self._skip_existing = skip_existing
-        self._inode: int | None = None
-        self._offset = 0
+        self._inode = place.inode if place else None
+        self._offset = place.offset if place else 0
         self._rest = b""  # an unfinished last line
-        self._n = 0
+        self._n = place.n if place else 0
 
     def poll(self) -> list[LogLine]:
         """Returns the lines that were finished since the last call."""
@@ -64,11 +68,11 @@ class LogFollower:
         notes: list[str] = []
         limit = MAX_LINES_A_POLL
         if self._inode is None:
-            self._offset = status.st_size if self._skip_existing else max(0, status.st_size - _FIRST_BYTES)
+            self._offset = max(0, status.st_size - _FIRST_BYTES)
             limit = FIRST_LINES
         elif status.st_ino != self._inode or status.st_size < self._offset:
             self._offset, self._rest = 0, b""
-        cut = self._inode is None and self._offset > 0 and not self._skip_existing
+        cut = self._inode is None and self._offset > 0
         self._inode = status.st_ino
         behind = status.st_size - self._offset - MAX_BYTES_A_POLL
         if behind > 0:
@@ -92,18 +96,14 @@ class LogFollower:
         return [self._clean(piece) for piece in pieces]
 
     def _clean(self, raw: bytes) -> str:
-        line = _ESCAPES.sub("", raw.decode("utf-8", "replace"))[:MAX_LINE]
-        return mask(line, self._secrets)
+        # cut at last: half a secret would be recognised by nobody
+        return masking.mask(_ESCAPES.sub("", raw.decode("utf-8", "replace")), self._secrets)[:MAX_LINE]
 
     def _numbered(self, lines: list[str]) -> list[LogLine]:
         first = self._n + 1
         self._n += len(lines)
-        return [LogLine(n, line) for n, line in enumerate(lines, first)]
-
-
-def mask(line: str, secrets: Iterable[str] = ()) -> str:
-    """Returns a line with the given secrets, and whatever looks like one, replaced."""
-    for secret in secrets:
-        if secret in line:
-            line = line.replace(secret, _MASK)
-    return _SECRETS.sub(_MASK, line)
+        numbered = [LogLine(n, line) for n, line in enumerate(lines, first)]
+        if numbered:
+            place = LogPlace(self._n, self._inode, self._offset - len(self._rest))
+            numbered[-1] = replace(numbered[-1], place=place)
+        return numbered

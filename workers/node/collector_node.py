@@ -24,7 +24,7 @@ from engine_adapters.base import MetricNames
 from workers.node.collector_cards import Cards, CpuUse, GroupMemory, of_replica, with_cpu_use, with_simulated_load
 from workers.node.collector_engine import EngineWatch, Observation
 from workers.node.collector_http import MetricsClient, ScrapeError
-from workers.node.collector_logs import LogFollower, LogLine
+from workers.node.collector_logs import LogFollower, LogLine, LogPlace
 from workers.node.collector_parts import NodeSeen, ReplicaSeen, accelerator_values
 from workers.node.records import ReplicaRecord
 
@@ -117,18 +117,23 @@ class NodeCollector:
             seen.replicas.append(ReplicaSeen(wish.replica_id, wish.deployment, together, problems))
         return seen
 
-    def new_log_lines(self) -> dict[str, Sequence[LogLine]]:
-        """Returns the new lines of every replica's log, by replica."""
+    def logged(self) -> set[str]:
+        """Returns the replicas that have a log."""
+        return {record.desired.replica_id for record in self._current if record.log_path}
+
+    def new_log_lines(self, places: Mapping[str, LogPlace | None]) -> dict[str, Sequence[LogLine]]:
+        """Returns the new lines of the replicas' logs, by replica; a log whose place is not known yet waits."""
         found: dict[str, Sequence[LogLine]] = {}
         for record in self._current:
-            if record.log_path:
-                follower = self._logs.get(record.desired.replica_id)
+            replica_id = record.desired.replica_id
+            if record.log_path and replica_id in places:
+                follower = self._logs.get(replica_id)
                 if follower is None:
-                    follower = LogFollower(Path(record.log_path), (record.desired.key,))
-                    self._logs[record.desired.replica_id] = follower
+                    follower = LogFollower(Path(record.log_path), (record.desired.key,), places[replica_id])
+                    self._logs[replica_id] = follower
                 lines = follower.poll()
                 if lines:
-                    found[record.desired.replica_id] = lines
+                    found[replica_id] = lines
         return found
 
     async def close(self) -> None:

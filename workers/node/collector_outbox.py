@@ -24,6 +24,7 @@ import redis.asyncio
 from controlplane.domain.rollups import Rollup
 from controlplane.domain.samples import SamplePart
 from controlplane.lib import keys, sample_store, valkey
+from workers.node import collector_places
 from workers.node.collector_logs import LogLine
 
 logger = logging.getLogger(__name__)
@@ -96,7 +97,7 @@ class Outbox:
         if rollups:
             sample_store.queue_rollups(pipeline, rollups)
         for replica_id, line in logs:
-            entry: Any = {"n": line.n, "line": line.line}
+            entry: Any = collector_places.encode(line)
             pipeline.xadd(keys.engine_log(replica_id), entry, maxlen=LOG_ENTRIES, approximate=True)
         for replica_id in {replica_id for replica_id, _ in logs}:
             pipeline.expire(keys.engine_log(replica_id), LOG_KEPT_S)

@@ -171,6 +171,28 @@ async def test_log_lines_arrive_without_the_key(store: redis.asyncio.Redis, tmp_
     ]
 
 
+async def test_after_a_restart_of_the_collector_a_log_goes_on(store: redis.asyncio.Redis, tmp_path: Path) -> None:
+    folder, log = tmp_path / "n1", tmp_path / "engine.log"
+    log.write_text("one\ntwo\n")
+
+    async def numbers() -> list[tuple[int, str]]:
+        entries: Any = await store.xrange(keys.engine_log("r1"))
+        return [(int(fields[b"n"]), fields[b"line"].decode()) for _, fields in entries]
+
+    async with engines(1) as [one]:
+        keep_record(folder, "r1", one.port, log)
+        async with collecting(folder):
+            await until(numbers, "the first lines")
+        log.write_text("one\ntwo\nthree\n")
+        async with collecting(folder):
+
+            async def three() -> object:
+                return len(await numbers()) >= 3
+
+            await until(three, "the line after the restart")
+    assert await numbers() == [(1, "one"), (2, "two"), (3, "three")]
+
+
 async def test_while_valkey_is_away_a_bounded_number_of_seconds_waits(
     store: redis.asyncio.Redis, tmp_path: Path
 ) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from workers.node import collector_logs
-from workers.node.collector_logs import LogFollower, mask
+from workers.node import collector_logs, collector_places
+from workers.node.collector_logs import LogFollower, LogLine, LogPlace
 
 
 def texts(follower: LogFollower) -> list[str]:
@@ -71,20 +71,31 @@ def test_colours_and_keys_do_not_leave_the_node(log: Path) -> None:
     assert texts(LogFollower(log, ["s3cr3t-value"])) == ["INFO key ••• given"]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "using hwr-Abcdefghijklmnop1234567890",
-        "Authorization: Bearer abcdef0123456789",
-        "api_key=abcdefgh, model=x",
-        "https://example.org/?token=abcdefgh&x=1",
-        "HF token hf_abcdefghijklmnopqrstuv",
-    ],
-)
-def test_what_looks_like_a_secret_is_hidden(line: str) -> None:
-    assert "abcdef" not in mask(line) and "Abcdef" not in mask(line)
+def test_another_follower_goes_on_where_one_left_off(log: Path) -> None:
+    first = LogFollower(log)
+    append(log, "one\ntwo\nthr")
+    place = first.poll()[-1].place
+    append(log, "ee\nfour\n")
+    second = LogFollower(log, place=place)
+    assert [(line.n, line.line) for line in second.poll()] == [(3, "three"), (4, "four")]
+    assert second.poll() == []
 
 
-@pytest.mark.parametrize("line", ["loaded 12 tokens", "the token=x", "sk-short", "block_size=128, seed=0"])
-def test_ordinary_lines_stay_as_they_are(line: str) -> None:
-    assert mask(line) == line
+def test_a_log_that_was_replaced_while_nobody_followed_goes_on_in_number(log: Path) -> None:
+    append(log, "one\ntwo\n")
+    place = LogFollower(log).poll()[-1].place
+    log.rename(log.with_suffix(".1"))
+    append(log, "three, of another file that is longer\n")
+    lines = LogFollower(log, place=place).poll()
+    assert [(line.n, line.line) for line in lines] == [(3, "three, of another file that is longer")]
+
+
+def test_where_only_the_number_is_known_the_end_is_shown_again_with_higher_numbers(log: Path) -> None:
+    append(log, "one\ntwo\n")
+    assert [line.n for line in LogFollower(log, place=LogPlace(40)).poll()] == [41, 42]
+
+
+def test_a_place_survives_its_way_through_the_stream() -> None:
+    for line in (LogLine(7, "x", LogPlace(7, 1234, 99)), LogLine(7, "x")):
+        entry = {name.encode(): str(value).encode() for name, value in collector_places.encode(line).items()}
+        assert collector_places.decode(entry) == (line.place or LogPlace(7))
