@@ -357,7 +357,8 @@ class ReplicaMachine:
         self.retry_at = now + backoff_s(self.attempt, self.limits)
 
     def _stopped(self, now: float) -> None:
-        reason = Reason("gone", f"{self.drained} No process of the engine is left.".strip())
+        gone = "No process of the engine is left."
+        reason = Reason("gone", f"{self.drained} {gone}" if self.drained else gone)
         if self.died is not None:
             text = f"The engine ended by itself while it was draining: {self.died.message}"
             reason = replace(self.died, message=text)

@@ -52,8 +52,8 @@ def check(name: str, wish: DeploymentWish) -> Checked:
         variant = _find_variant(wish.variant, problems)
         problems.update(_managed_problems(wish))
     if problems or pool is None:
-        message = "This deployment can't be made as asked: " + "; ".join(f"{k}: {v}" for k, v in problems.items())
-        raise RefusedError("invalid", message, fields=problems)
+        wrong = "; ".join(f"{field}: {text}" for field, text in problems.items())
+        raise RefusedError("invalid", f"This deployment can't be made as asked: {wrong}", fields=problems)
     spec = spec_of(name, wish, variant)
     return Checked(variant, pool, spec, spec_hash(spec))
 
@@ -61,7 +61,7 @@ def check(name: str, wish: DeploymentWish) -> Checked:
 def spec_of(name: str, wish: DeploymentWish, variant: Variant | None) -> dict[str, Any]:
     """Returns what a revision keeps: everything a replica's command line depends on except its place."""
     if wish.engine == Engine.EXTERNAL:
-        url, model = wish.external_url.rstrip("/"), wish.external_model
+        url, model = external.api_url(wish.external_url), wish.external_model
         return {"engine": wish.engine, "external_url": url, "served_model_name": model, "settings": {}}
     return {
         "engine": wish.engine,

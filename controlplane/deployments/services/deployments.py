@@ -105,7 +105,7 @@ def clone(*, actor: Actor, name: str, new_name: str) -> Deployment:
             **{field: getattr(wish, field) for field in DeploymentWish.__dataclass_fields__},
             "desired_state": DesiredState.STOPPED,
             "external_key": source.external_key or None,
-            "note": f"Copy of {name}",
+            "note": f"Copy of {name}.",
         }
     )
     deployment = _create(actor, new_name, copy, checking.check(new_name, copy))
