@@ -8,7 +8,7 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
-from controlplane.embedded import postgres, proc, valkey
+from controlplane.embedded import logs, postgres, proc, say, valkey
 from controlplane.embedded.children import Service
 from controlplane.embedded.layout import Layout
 from controlplane.embedded.problems import LauncherError
@@ -83,10 +83,10 @@ def _postgres_in(lock: Path, data: Path) -> ProcessId | None:
 def valkey_service(layout: Layout, environ: Mapping[str, str]) -> Service:
     """Returns Valkey on a socket, with everything it accepted kept on disk."""
     data, path = layout.home / "valkey", layout.sockets / VALKEY_SOCKET
-    data.mkdir(exist_ok=True, mode=0o700)
 
-    def make_folder() -> None:  # a tidy-up of /tmp may have taken it away
-        layout.make_sockets()
+    def make_ready() -> None:
+        layout.make_sockets()  # a tidy-up of /tmp may have taken it away
+        make_valkey_data(data, layout.logs / "valkey.log")
 
     try:
         command = ["setpriv", "--pdeathsig", "TERM", *valkey.server_command(data, path)]
@@ -94,8 +94,15 @@ def valkey_service(layout: Layout, environ: Mapping[str, str]) -> Service:
         raise LauncherError(str(error)) from error
     return Service(
         name="valkey", command=tuple(command), environ=environ, guarded=False,
-        ready=lambda: answers_ping(path), before=make_folder, stop_patience_s=15.0,
+        ready=lambda: answers_ping(path), before=make_ready, stop_patience_s=15.0,
     )  # fmt: skip
+
+
+def make_valkey_data(data: Path, log: Path) -> None:
+    """Makes the data folder where it is missing, and readable where the last start has found it damaged."""
+    data.mkdir(exist_ok=True, mode=0o700)
+    if valkey.found_damage(logs.tail(log, 200)) and (data / "appendonlydir").exists():
+        say.step(f"valkey: {valkey.mend(data)}")
 
 
 def answers_ping(path: Path) -> bool:

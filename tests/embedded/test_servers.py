@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import redis
 
-from controlplane.embedded import postgres, proc, servers
+from controlplane.embedded import postgres, proc, servers, valkey
 from controlplane.embedded.children import Child, Service
 from controlplane.embedded.layout import ROOT, Layout
 from controlplane.embedded.problems import LauncherError
@@ -133,20 +134,65 @@ def test_root_without_user_namespaces_runs_postgres_as_nobody(layout: Layout, mo
     assert (layout.home / "postgres").stat().st_uid == 0
 
 
-def test_valkey_keeps_what_it_accepted_over_sigkill(layout: Layout) -> None:
-    import redis
+def make_valkey(layout: Layout) -> Service:
+    return servers.valkey_service(layout, dict(os.environ))
 
-    service = servers.valkey_service(layout, dict(os.environ))
-    first = start(layout, service)
-    client = redis.Redis(unix_socket_path=str(layout.sockets / servers.VALKEY_SOCKET))
-    client.set("a", "1")
-    assert proc.wait_until(lambda: client.info("persistence")["aof_pending_bio_fsync"] == 0, 10)
-    client.close()
-    assert first.process is not None
-    os.kill(first.process.pid, signal.SIGKILL)
-    first.process.wait()
-    second = start(layout, service)
-    client = redis.Redis(unix_socket_path=str(layout.sockets / servers.VALKEY_SOCKET))
-    assert client.get("a") == b"1"
-    client.close()
-    stop(second)
+
+def killed_valkey(layout: Layout) -> list[Path]:
+    """A Valkey with a=1 that was killed; returns the files it has left."""
+    child = start(layout, make_valkey(layout))
+    with redis.Redis(unix_socket_path=str(layout.sockets / servers.VALKEY_SOCKET)) as client:
+        client.set("a", "1")
+        assert proc.wait_until(lambda: client.info("persistence")["aof_pending_bio_fsync"] == 0, 10)
+    child.kill()
+    return sorted((layout.home / "valkey" / "appendonlydir").iterdir())
+
+
+def value_of_a(layout: Layout, service: Service) -> object:
+    """Keeps Valkey running as the launcher does until it answers, and asks it."""
+    child = Child(service, layout.logs / "valkey.log", layout.root)
+
+    def answers() -> bool:
+        child.keep(time.monotonic())
+        return child.is_running() and service.ready()
+
+    assert proc.wait_until(answers, 30), child.log.read_text()
+    with redis.Redis(unix_socket_path=str(layout.sockets / servers.VALKEY_SOCKET)) as client:
+        found = client.get("a")
+    stop(child)
+    return found
+
+
+def test_valkey_keeps_what_it_accepted_over_sigkill(layout: Layout) -> None:
+    killed_valkey(layout)
+    assert value_of_a(layout, make_valkey(layout)) == b"1"
+
+
+@pytest.mark.parametrize("end", [b"*3\r\n$3\r\nSET\r\n$1\r\na", bytes(4096), b"\xff no command \r\n" * 20])
+def test_valkey_goes_on_before_an_end_that_a_power_failure_has_damaged(layout: Layout, end: bytes) -> None:
+    _base, newest, _manifest = killed_valkey(layout)
+    with newest.open("ab") as file:
+        file.write(end)
+    assert value_of_a(layout, make_valkey(layout)) == b"1"
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_valkey_sets_aside_what_it_cannot_read_at_all(layout: Layout, number: int) -> None:
+    files = killed_valkey(layout)
+    files[number].write_bytes(b"\0" * 100)
+    files[number - 1].write_bytes(b"\0" * 100)
+    assert value_of_a(layout, make_valkey(layout)) is None
+    assert (layout.home / "valkey" / "appendonlydir.damaged").is_dir()
+
+
+def test_valkey_starts_without_the_folder_that_somebody_has_removed(layout: Layout) -> None:
+    service = make_valkey(layout)
+    killed_valkey(layout)
+    shutil.rmtree(layout.home / "valkey")
+    assert value_of_a(layout, service) is None
+
+
+def test_a_full_disk_is_no_damage() -> None:
+    found = ["1:M # Bad file format reading the append only file a", "1:M * oO0 Valkey is starting oO0"]
+    assert not valkey.found_damage([*found, "1:M # Can't open the append-only file: No space left on device"])
+    assert valkey.found_damage(found[:1])
