@@ -45,6 +45,11 @@ def effective_role(request: _Request) -> str:
     return min((one.role for one in held if isinstance(one, User | ApiToken)), key=lambda role: ROLE_RANK[role])
 
 
+def may(request: _Request, role: str) -> bool:
+    """Returns whether who sent a request (that has been authenticated) may do what `role` may do."""
+    return ROLE_RANK[effective_role(request)] >= ROLE_RANK[role]
+
+
 def acting(request: _Request) -> Actor:
     """Returns who acts in a request of REST or of the console that has been authenticated."""
     assert isinstance(request.user, User), "ask only after a permission check"

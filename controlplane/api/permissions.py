@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
+from controlplane.domain.access import LOGS, RoleName
+
 if TYPE_CHECKING:  # DRF reads this module while its views are being imported
     from rest_framework.views import APIView
 
-RoleName = Literal["viewer", "operator", "administrator"]
 Roles = Mapping[str, RoleName]  # HTTP method -> role that it needs
 
 READ: Roles = {"GET": "viewer"}
 READ_WRITE: Roles = {"GET": "viewer", "PUT": "operator", "POST": "operator", "DELETE": "operator"}
 ACT: Roles = {"POST": "operator"}
+READ_LOGS: Roles = {"GET": LOGS}
 
 
 class _HasRole(Protocol):
     def has_role(self, role: str) -> bool: ...
+
+
+def allows(request: Request, role: RoleName) -> bool:
+    """Returns whether a request, whose user is known, may do what `role` may do: both the user and the token."""
+    holders = [cast(_HasRole, holder) for holder in (request.user, request.auth) if holder is not None]
+    return all(holder.has_role(role) for holder in holders)
 
 
 class RolePermission(BasePermission):
@@ -36,6 +44,4 @@ class RolePermission(BasePermission):
         if roles is None or not request.user.is_authenticated:
             return False
         method = "GET" if request.method == "HEAD" else str(request.method)
-        needed = roles.get(method, "viewer")
-        holders = [cast(_HasRole, holder) for holder in (request.user, request.auth) if holder is not None]
-        return all(holder.has_role(needed) for holder in holders)
+        return allows(request, roles.get(method, "viewer"))

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 
 from controlplane.accounts import roles
 from controlplane.accounts.models import User
+from controlplane.domain.access import LOGS
 
 THEMES = ("system", "light", "dark")
 
@@ -39,6 +40,7 @@ class Frame:
     nav: list[NavItem]
     may_operate: bool
     may_administer: bool
+    may_see_logs: bool
     user: User | None
     strings: dict[str, str]
 
@@ -56,6 +58,7 @@ def of(request: HttpRequest) -> Frame:
         nav=_nav(request, user) if user else [],
         may_operate=user is not None and user.has_role(roles.OPERATOR),
         may_administer=user is not None and user.has_role(roles.ADMINISTRATOR),
+        may_see_logs=user is not None and user.has_role(LOGS),
         user=user,
         strings=strings(),
     )

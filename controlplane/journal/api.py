@@ -9,6 +9,7 @@ from rest_framework.response import Response
 from controlplane.api import permissions, schema
 from controlplane.api.serializers import Facts, PageQuery
 from controlplane.api.views import ApiView, without_page
+from controlplane.domain.access import ACCOUNT_EVENTS
 from controlplane.journal import selectors
 from controlplane.journal.models import Decision, Event
 
@@ -79,9 +80,10 @@ class EventsView(ApiView):
 
     @schema.lists("list_events", EventSerializer, EventQuery)
     def get(self, request: Request) -> Response:
-        """Lists what was done, newest first."""
+        """Lists what was done, newest first; what was done to users, tokens and keys only for administrators."""
         query = self.query(EventQuery)
-        return self.page(selectors.events(**without_page(query)), EventSerializer, order=("-at", "-id"), query=query)
+        rows = selectors.events(**without_page(query), with_accounts=permissions.allows(request, ACCOUNT_EVENTS))
+        return self.page(rows, EventSerializer, order=("-at", "-id"), query=query)
 
 
 class DecisionsView(ApiView):

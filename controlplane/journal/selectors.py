@@ -6,6 +6,7 @@ from datetime import datetime
 
 from django.db.models import Q, QuerySet
 
+from controlplane.domain.access import ACCOUNT_KINDS
 from controlplane.journal.models import Decision, Event
 
 
@@ -18,9 +19,13 @@ def events(
     level: str | None = None,
     since: datetime | None = None,
     search: str | None = None,
+    with_accounts: bool = False,
 ) -> QuerySet[Event]:
-    """Returns events, newest first. `verb` may end with a dot to mean a family, such as `deployment.`."""
-    rows = Event.objects.all()
+    """Returns events, newest first. `verb` may end with a dot to mean a family, such as `deployment.`.
+
+    Those of users, tokens and keys are left out unless `with_accounts` says that the reader may see them.
+    """
+    rows = Event.objects.all() if with_accounts else Event.objects.exclude(object_kind__in=ACCOUNT_KINDS)
     if object_kind:
         rows = rows.filter(object_kind=object_kind)
     if object_id:

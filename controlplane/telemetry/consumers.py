@@ -20,7 +20,7 @@ from typing import Any
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.db import DatabaseError
 
-from controlplane.accounts.models import Role
+from controlplane.domain.access import ACCOUNT_EVENTS, ACCOUNT_KINDS, LOGS
 from controlplane.lib import tasks, valkey
 from controlplane.telemetry import frames, hub, socket_auth
 from controlplane.telemetry.frames import Split
@@ -33,9 +33,6 @@ MOST_EVENTS = 500
 CLOSE_LOGIN = 4401
 CLOSE_NOT_READING = 1008
 CLOSE_FAILED = 1011
-
-# objects whose changes only an administrator hears of
-_ADMINISTRATIVE = frozenset({"user", "token", "api_key"})
 
 # which of the split subjects exist (sample subjects as they are, logs by replica id)
 KnownSubjects = Callable[[Split], Awaitable[set[str]]]
@@ -100,7 +97,7 @@ class TelemetryConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     def changed(self, message: Mapping[str, Any]) -> None:
         """An object changed; of one object only the last change is kept."""
         kind = str(message["object_kind"])
-        if self._identity is None or (kind in _ADMINISTRATIVE and not self._identity.has_role(Role.ADMINISTRATOR)):
+        if self._identity is None or (kind in ACCOUNT_KINDS and not self._identity.has_role(ACCOUNT_EVENTS)):
             return
         key = (kind, str(message["object_id"]))
         self._events.pop(key, None)
@@ -119,9 +116,9 @@ class TelemetryConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                     subjects=asked.malformed,
                 )
             )
-        if asked.logs and not self._identity.has_role(Role.OPERATOR):
+        if asked.logs and not self._identity.has_role(LOGS):
             self._answer(
-                frames.error("forbidden", "Logs need the role operator.", subjects=[f"log:{i}" for i in asked.logs])
+                frames.error("forbidden", f"Logs need the role {LOGS}.", subjects=[f"log:{i}" for i in asked.logs])
             )
             asked.logs = []
         try:
@@ -242,7 +239,7 @@ class TelemetryConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             self._identity = await socket_auth.ask_again(self._identity)
         except DatabaseError:
             return True  # nobody can be asked; the question comes again
-        if self._identity is not None and self._logs and not self._identity.has_role(Role.OPERATOR):
+        if self._identity is not None and self._logs and not self._identity.has_role(LOGS):
             self._unsubscribe(Split(logs=list(self._logs)))
         return self._identity is not None
 

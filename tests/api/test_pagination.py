@@ -6,6 +6,8 @@ import pytest
 from rest_framework.test import APIClient
 
 from controlplane.journal.models import Event
+from controlplane.journal.services import record
+from controlplane.journal.services.record import SYSTEM
 from tests.api.calling import error
 from tests.api.world import make_journal
 from tests.deployments.making import make_pool
@@ -100,6 +102,14 @@ def test_a_parameter_that_is_given_twice_is_refused(viewer: APIClient) -> None:
 def test_a_wrong_value_of_a_filter_is_named(viewer: APIClient) -> None:
     assert "state" in error(viewer.get("/api/v1/deployments/", {"state": "quick"}))["details"]["fields"]
     assert "since" in error(viewer.get(EVENTS, {"since": "yesterday"}))["details"]["fields"]
+
+
+def test_events_of_accounts_are_for_administrators(journal: APIClient, administrator: APIClient) -> None:
+    for kind in ("user", "token", "api_key", "tenant"):
+        record.event(actor=SYSTEM, verb="odd", object_kind=kind, object_id="x", message=f"About a {kind}.")
+    assert messages(journal.get(EVENTS, {"verb": "odd"}).json()) == ["About a tenant."]
+    assert journal.get(EVENTS, {"object_kind": "user"}).json()["count"] == 0
+    assert administrator.get(EVENTS, {"verb": "odd"}).json()["count"] == 4
 
 
 def test_events_and_decisions_are_filtered(journal: APIClient) -> None:

@@ -49,14 +49,25 @@ def test_the_history_of_a_replica_is_in_order(viewer: APIClient) -> None:
     assert viewer.get(f"{URL}{replica.pk}/transitions/").json()["count"] == 2
 
 
-def test_the_log_is_live_or_what_was_kept(viewer: APIClient, valkey_server: str) -> None:
+def test_the_last_lines_of_an_engine_are_for_operators(viewer: APIClient, operator: APIClient) -> None:
+    replica = make_replica(make_deployment(), log_tail=["out of memory"])
+    make_transition(replica, 1)
+    replica.transitions.update(log_tail=["out of memory"])
+    url = f"{URL}{replica.pk}/transitions/"
+    assert [row["log_tail"] for row in viewer.get(url).json()["results"]] == [None]
+    assert [row["log_tail"] for row in operator.get(url).json()["results"]] == [["out of memory"]]
+    assert viewer.get(f"{URL}{replica.pk}/log/").status_code == 403
+    assert "out of memory" not in viewer.get(f"{URL}{replica.pk}/").content.decode()
+
+
+def test_the_log_is_live_or_what_was_kept(operator: APIClient, valkey_server: str) -> None:
     replica = make_replica(make_deployment(), log_tail=["out of memory"], log_path="/x/engine.log")
-    kept = viewer.get(f"{URL}{replica.pk}/log/").json()
+    kept = operator.get(f"{URL}{replica.pk}/log/").json()
     assert (kept["source"], kept["lines"]) == ("kept", [{"n": None, "line": "out of memory"}])
     with redis.Redis.from_url(valkey_server) as client:
         for n in range(5):
             client.xadd(keys.engine_log(replica.pk), {"n": n, "line": f"line {n}"})
-    live = viewer.get(f"{URL}{replica.pk}/log/", {"lines": 2}).json()
+    live = operator.get(f"{URL}{replica.pk}/log/", {"lines": 2}).json()
     assert (live["source"], [line["n"] for line in live["lines"]]) == ("live", [3, 4])
 
 

@@ -48,6 +48,18 @@ def test_no_row_breaks_a_page() -> None:
     assert [client.get(path).status_code for path in PATHS] == [200] * len(PATHS)
 
 
+def test_what_happened_to_accounts_is_for_administrators() -> None:
+    for kind in ("user", "token", "api_key"):
+        making.make_event("odd", kind, "ada", f"About a {kind}.", actor="grace")
+    making.make_event("odd", "tenant", "demo", "About a tenant.")
+    for role, shown in (("viewer", False), ("operator", False), ("administrator", True)):
+        text = make_client(role).get("/journal/").content.decode()
+        assert "About a tenant." in text
+        assert [found in text for found in ("About a user.", "About a token.", "About a api_key.", "grace")] == [
+            shown
+        ] * 4
+
+
 def test_a_new_variant_is_told_as_a_variant_and_leads_to_its_model() -> None:
     apply_model(actor=record.SYSTEM, name="Qwen2.5-7B", wish=ModelWish())
     apply_variant(actor=record.SYSTEM, model="Qwen2.5-7B", name="bf16", wish=VariantWish(path="/models/q"))

@@ -21,13 +21,14 @@ PAGES = (
     "/overview/parts/deployments/", "/overview/parts/nodes/", "/overview/parts/recent/", "/profile/",
     "/help/", "/deployments/", "/deployments/llama-70b/", "/deployments/qwen3-coder/", "/deployments/gpt-oss-bridge/",
     "/deployments/smollm2/", "/deployments/llama-70b/replicas/", "/deployments/llama-70b/replicas/?ended=1",
-    "/deployments/llama-70b/settings/", "/deployments/llama-70b/logs/", "/deployments/llama-70b/journal/",
+    "/deployments/llama-70b/settings/", "/deployments/llama-70b/journal/",
     "/deployments/llama-70b/head/", "/deployments/llama-70b/marks/", "/deployments/llama-70b/progress/",
     "/replicas/7f3ak2m9q0xd/", "/replicas/k9d2x7c4b6vn/", "/replicas/e7x1r9n3u5hq/", "/replicas/7f3ak2m9q0xd/head/",
     "/nodes/", "/nodes/gpu-01/", "/nodes/gpu-03/", "/nodes/sim-01/", "/models/", "/models/llama-3.3-70b-instruct/",
     "/journal/", "/journal/decisions/", "/access/tenants/", "/access/keys/",
 )  # fmt: skip
 OPERATORS = (
+    "/deployments/llama-70b/logs/",
     "/deployments/new/", "/deployments/new/engine/?engine=external", "/deployments/new/engine/?engine=simulated",
     "/deployments/llama-70b/edit/", "/deployments/gpt-oss-bridge/edit/", "/models/new/", "/models/qwen3-8b/edit/",
     "/models/qwen3-8b/variants/new/", "/models/qwen3-8b/do/delete/", "/models/qwen3-8b/variants/bf16/do/delete/",
@@ -74,6 +75,16 @@ def test_a_viewer_sees_no_button_that_writes() -> None:
         links = re.findall(r'(?:href|data-bulk-do|action)="([^"]+)"', text)
         writing = [link for link in links if re.search(r"/(do|new|edit|try)/", link)]
         assert writing == [], path
+
+
+def test_log_lines_are_on_no_page_of_a_viewer() -> None:
+    making.make_fleet()
+    lines = "Available KV cache memory: 0.84 GiB"
+    for role, shown in (("viewer", False), ("operator", True)):
+        client = make_client(role)
+        text = client.get("/replicas/k9d2x7c4b6vn/").content.decode()
+        assert (lines in text, "Logs need the role operator." in text) == (shown, not shown)
+        assert ("/logs/" in client.get("/deployments/llama-70b/").content.decode()) == shown
 
 
 def test_a_viewer_is_refused_what_a_hand_made_request_asks() -> None:

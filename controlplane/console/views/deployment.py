@@ -17,6 +17,7 @@ from controlplane.console.views.journal import event_list
 from controlplane.console.views.replicas import log_lines
 from controlplane.deployments import selectors
 from controlplane.deployments.models import Deployment, Engine, Replica, ReplicaState
+from controlplane.domain.access import LOGS
 from controlplane.domain.errors import RefusedError
 from controlplane.journal import selectors as journal_selectors
 
@@ -94,7 +95,7 @@ def settings(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "deployment/settings.html", context)
 
 
-@page()
+@page(LOGS)
 def logs(request: HttpRequest, name: str) -> HttpResponse:
     """The live log of one replica, chosen among those that live or ended last."""
     deployment = selectors.deployment(name)

@@ -10,14 +10,15 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from controlplane.accounts import roles
 from controlplane.console import words
 from controlplane.console.guard import is_fragment, page
 from controlplane.console.lists import Column, Listing, listing, params_of
+from controlplane.domain.access import ACCOUNT_EVENTS
 from controlplane.journal import selectors
-from controlplane.journal.models import Event
 
 _SINCE = {"1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7)}
-_KINDS = ("deployment", "replica", "node", "pool", "model", "variant", "tenant", "api_key", "user", "token", "system")
+KINDS = ("deployment", "replica", "node", "pool", "model", "variant", "tenant", "api_key", "user", "token", "system")
 _FILTERS = ("kind", "id", "actor", "verb", "level", "since")
 
 
@@ -25,8 +26,9 @@ _FILTERS = ("kind", "id", "actor", "verb", "level", "since")
 def events(request: HttpRequest) -> HttpResponse:
     """All events, filtered by the URL."""
     table = event_list(request)
-    actors = Event.objects.order_by("actor").values_list("actor", flat=True).distinct()[:50]
-    context = {"table": table, "tab": "events", "kinds": _KINDS, "actors": list(actors), "since": _since_choices()}
+    seen = selectors.events(with_accounts=roles.may(request, ACCOUNT_EVENTS))
+    actors = seen.order_by("actor").values_list("actor", flat=True).distinct()[:50]
+    context = {"table": table, "tab": "events", "kinds": KINDS, "actors": list(actors), "since": _since_choices()}
     return render(request, "journal/table.html" if is_fragment(request) else "journal/events.html", context)
 
 
@@ -43,7 +45,7 @@ def decisions(request: HttpRequest) -> HttpResponse:
     )
     table = listing(rows, params, [Column(_("Last"), "last_at"), Column(_("Rule"), "rule"), Column(_("What and why"))])
     table.add_chips(_("Time"), "since", [("", _("All time"), None), *_since_choices()])
-    context = {"table": table, "tab": "decisions", "kinds": _KINDS, "since": _since_choices()}
+    context = {"table": table, "tab": "decisions", "kinds": KINDS, "since": _since_choices()}
     return render(request, "journal/decision_table.html" if is_fragment(request) else "journal/decisions.html", context)
 
 
@@ -56,6 +58,7 @@ def event_list(request: HttpRequest, *, object_kind: str | None = None, object_i
         level=params.get("level"),
         since=_since(params),
         search=params.get("q"),
+        with_accounts=roles.may(request, ACCOUNT_EVENTS),
     )
     if object_kind == "deployment":
         of_replicas = Q(object_kind="replica", object_name__startswith=f"{object_id}/")

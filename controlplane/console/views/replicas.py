@@ -18,6 +18,7 @@ from controlplane.console.guard import actor, page
 from controlplane.deployments import selectors
 from controlplane.deployments.models import Engine, Replica
 from controlplane.deployments.services import replicas as services
+from controlplane.domain.access import LOGS
 from controlplane.domain.errors import RefusedError
 from controlplane.lib import engine_log, valkey
 
@@ -28,7 +29,8 @@ _LINES = 200
 def replica(request: HttpRequest, replica_id: str) -> HttpResponse:
     """The page of one replica."""
     row = selectors.replica(replica_id)
-    context = {**_head(row), "charts": charts.replica(row.pk), "lines": log_lines(row)}
+    lines = log_lines(row) if roles.may(request, LOGS) else None
+    context = {**_head(row), "charts": charts.replica(row.pk), "lines": lines}
     return render(request, "replica/detail.html", context)
 
 

@@ -79,7 +79,7 @@ class TransitionsView(ApiView):
 class LogView(ApiView):
     """The end of one replica's log."""
 
-    roles = permissions.READ
+    roles = permissions.READ_LOGS
 
     @schema.reads("get_replica_log", LogSerializer, LogQuery)
     def get(self, request: Request, id: str) -> Response:

@@ -6,10 +6,12 @@ from typing import Any
 
 from rest_framework import serializers
 
+from controlplane.api import permissions
 from controlplane.api.serializers import Facts, PageQuery, Settings, StrictSerializer, Text, Whole, Words
 from controlplane.deployments import selectors
-from controlplane.deployments.models import Deployment, DesiredState, Engine, Replica, ReplicaState
+from controlplane.deployments.models import Deployment, DesiredState, Engine, Replica, ReplicaState, ReplicaTransition
 from controlplane.deployments.wish import DeploymentWish
+from controlplane.domain.access import LOGS
 
 _EXTERNAL = "Only of an external endpoint."
 
@@ -199,8 +201,12 @@ class TransitionSerializer(serializers.Serializer[Any]):
     code = serializers.CharField()
     message = serializers.CharField()
     hint = serializers.CharField()
-    log_tail = serializers.ListField(child=serializers.CharField())
+    log_tail = serializers.SerializerMethodField(help_text="The engine's last lines; null for who may not see logs.")
     cause = serializers.CharField()
+
+    def get_log_tail(self, step: ReplicaTransition) -> list[str] | None:
+        """Returns the lines, for those who may see logs."""
+        return list(step.log_tail) if permissions.allows(self.context["request"], LOGS) else None
 
 
 class ProgressSerializer(serializers.Serializer[Any]):
