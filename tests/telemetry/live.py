@@ -21,6 +21,7 @@ from controlplane.domain.samples import SamplePart
 from controlplane.fleet.models import Node, Pool
 from controlplane.lib import ids, sample_store, valkey
 
+Headers = list[tuple[bytes, bytes]]
 ORIGIN = "http://localhost:8000"
 REPLICA = "replica000001"
 
