@@ -46,6 +46,6 @@ def judge(known: Known, report: NodeReport) -> Verdict:
         return "new" if report.sequence > known.sequence else "old"
     if known.silent_s >= NODE_LOST_AFTER_S:
         return "new"
-    if report.machine != known.machine:
+    if known.machine and report.machine != known.machine:
         return "taken"
     return "new" if report.starts > known.starts else "old"

@@ -46,6 +46,10 @@ class Node(models.Model):
     memory_available_bytes = models.BigIntegerField(null=True, blank=True)
     engines = models.JSONField(default=dict)  # engine -> version
     lost = models.BooleanField(default=False)  # no report for NODE_LOST_AFTER_S
+    machine = models.CharField(max_length=64, blank=True)  # whose reports count under this name
+    starts = models.BigIntegerField(default=0)  # of the worker on that machine
+    clock_ahead_s = models.FloatField(null=True, blank=True)  # its clock against Valkey's; negative = behind
+    desired_at = models.DateTimeField(null=True, blank=True)  # when the newest desired document was made
     created_at = models.DateTimeField(auto_now_add=True)
     version = models.PositiveIntegerField(default=1)
 

@@ -54,6 +54,12 @@ def base_url(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.lower()}{path}"
 
 
+def api_url(url: str) -> str:
+    """Returns the one spelling of an endpoint's address, with `/v1`, as SDKs take it: `http://h:1` is
+    `http://h:1/v1`."""
+    return f"{base_url(url)}/v1"
+
+
 def model_problem(model: str) -> str:
     """Returns why a text can't be the endpoint's model name, the empty text when it can."""
     if not model.strip():

@@ -7,7 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from controlplane.deployments.models import Deployment, Replica
+from controlplane.deployments.controller import documents
+from controlplane.deployments.models import Deployment, Replica, Revision
 from controlplane.deployments.services import deployments, endpoints
 from controlplane.journal.models import Event
 from controlplane.lib import endpoint
@@ -133,8 +134,60 @@ def test_a_model_that_is_not_listed_is_told(remote: Endpoint) -> None:
     row = make_endpoint(remote, external_model="other")
     endpoints.probe_all()
     row.refresh_from_db()
-    assert row.state == "ready"
+    assert (row.state, row.reason_code) == ("failed", "model_not_listed")
     assert "does not list the model other" in row.reason_message
+    assert "llama" in row.reason_hint
+
+
+@pytest.mark.services
+@pytest.mark.django_db
+def test_a_model_that_vanishes_from_the_list_takes_the_endpoint_out_and_comes_back(remote: Endpoint) -> None:
+    row = make_endpoint(remote)
+    endpoints.probe_all()
+    remote.body, listed = b'{"data": [{"id": "another"}]}', remote.body
+    assert [endpoints.probe_all(), endpoints.probe_all()] == [0, 1]
+    row.refresh_from_db()
+    assert (row.state, row.reason_code) == ("failed", "model_not_listed")
+    remote.body = listed
+    assert endpoints.probe_all() == 1
+    row.refresh_from_db()
+    assert (row.state, row.reason_code) == ("ready", "answers")
+
+
+@pytest.mark.services
+@pytest.mark.django_db
+def test_an_endpoint_that_lists_nothing_is_believed(remote: Endpoint) -> None:
+    remote.body = b'{"object": "list", "data": []}'
+    row = make_endpoint(remote)
+    endpoints.probe_all()
+    row.refresh_from_db()
+    assert row.state == "ready"
+
+
+@pytest.mark.services
+@pytest.mark.django_db
+@pytest.mark.parametrize("tail", ["", "/", "/v1", "/v1/", "//", "/v1//"])
+def test_an_address_works_the_same_however_much_of_it_is_given(remote: Endpoint, tail: str) -> None:
+    wish = make_external_wish(external_url=f"{remote.address}{tail}")
+    row = make_replica(deployments.apply(actor=ADA, name="ext", wish=wish).deployment)
+    endpoints.probe_all()
+    row.refresh_from_db()
+    assert (row.state, remote.asked) == ("ready", [("/v1/models", None)])
+    (routed,) = documents.build_snapshot(0.0).content.deployments["ext"].replicas
+    assert routed.url == f"{remote.address}/v1"
+    same = make_external_wish(external_url=f"{remote.address}/v1")
+    assert not deployments.apply(actor=ADA, name="ext", wish=same).changed
+
+
+@pytest.mark.services
+@pytest.mark.django_db
+def test_an_address_that_was_kept_in_another_spelling_works(remote: Endpoint) -> None:
+    row = make_endpoint(remote)
+    Revision.objects.update(spec={**row.revision.spec, "external_url": remote.address})
+    endpoints.probe_all()
+    assert remote.asked == [("/v1/models", "Bearer sk-1")]
+    (routed,) = documents.build_snapshot(0.0).content.deployments["ext"].replicas
+    assert routed.url == f"{remote.address}/v1"
 
 
 @pytest.mark.services

@@ -280,6 +280,42 @@ def test_a_machine_that_slept_does_not_fail_its_engines() -> None:
     assert driver.state == "ready"
 
 
+def set_clock(driver: Driver, by_s: float) -> None:
+    driver.now += by_s
+    driver.machine.clock_set(by_s)
+
+
+@pytest.mark.parametrize("by_s", [7200.0, -7200.0])
+def test_a_clock_that_is_set_changes_no_limit(by_s: float) -> None:
+    starting, warming, draining, silent = make_starting(), make_warming(), make_ready(), make_ready()
+    draining(GoalSet("stop", 30))
+    silent(Unhealthy(0))
+    for driver in (starting, warming, draining, silent):
+        set_clock(driver, by_s)
+        driver.tick(1)
+    silent(Unhealthy(0))
+    assert [one.state for one in (starting, warming, draining, silent)] == ["starting", "warming", "draining", "ready"]
+    draining.tick(28)
+    assert draining.tick(1) == [SignalGroup("TERM"), ConfirmGone()]
+    silent.now += 19
+    silent(Unhealthy(0))
+    starting.tick(100)
+    warming.tick(50)
+    assert [one.state for one in (starting, warming, silent)] == ["failed"] * 3
+
+
+@pytest.mark.parametrize("by_s", [7200.0, -7200.0])
+def test_a_retry_comes_when_it_would_have_come_before_the_clock_was_set(by_s: float) -> None:
+    driver = Driver()
+    driver.tick()
+    driver(LaunchFailed(0, Reason("x", "x")))
+    set_clock(driver, by_s)
+    driver.tick(0.5)
+    assert driver.state == "failed"
+    driver.tick(0.5)
+    assert driver.state == "placed"
+
+
 def test_an_unanswered_probe_before_ready_is_normal() -> None:
     driver = make_starting()
     for _ in range(9):

@@ -79,6 +79,13 @@ class AnyOrder(RuleBasedStateMachine):
         if late:
             assert before == (self.machine.state, self.machine.pid, self.machine.seq)
 
+    @rule(by_s=st.sampled_from([3600.0, -50.0, 0.5]))
+    def the_clock_is_set(self, by_s: float) -> None:
+        before = (self.machine.state, self.machine.seq)
+        self.now += by_s
+        self.machine.clock_set(by_s)
+        assert before == (self.machine.state, self.machine.seq)
+
     @rule()
     def the_worker_is_killed_and_comes_back(self) -> None:
         old = self.machine

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from controlplane.accounts.models import ApiKey
-from controlplane.deployments.models import Deployment, Engine, Replica
+from controlplane.deployments.models import Deployment, Engine, Replica, Revision
 from controlplane.deployments.services import checking
 from controlplane.domain import reconcile
 from controlplane.domain.desired import DESIRED_SCHEMA, AssignedAccelerator, NodeDesired, ReplicaDesired
+from controlplane.domain.errors import RefusedError
 from controlplane.domain.routing import (
     SNAPSHOT_SCHEMA,
     RoutedDeployment,
@@ -25,6 +29,9 @@ from controlplane.domain.routing import (
 from controlplane.fleet.models import Node
 from controlplane.lib import wire
 from engine_adapters import registry
+from engine_adapters.external import settings as external
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +47,25 @@ class Snapshot:
 
 
 def build_snapshot(now: float) -> Snapshot:
-    """Builds the routing snapshot from the rows; `now` tells which silent nodes still count."""
-    replicas: dict[int, list[RoutedReplica]] = defaultdict(list)
-    rows = Replica.objects.filter(ended_at=None, goal="run", state="ready").select_related(
-        "node", "revision", "deployment"
-    )
-    for row in rows.order_by("created_at", "pk"):
-        if reconcile.is_routed(row.state, row.goal, _silent_s(row.node, now)):
-            replicas[row.deployment_id].append(_routed(row))
-    deployments = {
-        row.name: RoutedDeployment(
-            id=str(row.pk),
-            name=row.name,
-            engine=row.engine,
-            simulated=registry.get(row.engine).simulated,
-            replicas=tuple(replicas[row.pk]),
-        )
-        for row in Deployment.objects.filter(deleted_at=None).order_by("name")
-    }
+    """Builds the routing snapshot from the rows; `now` tells which silent nodes still count.
+
+    A deployment whose rows this version can't read (those of a newer one) is left out, and the log says so.
+    """
+    nodes = Node.objects.in_bulk()
+    revisions = dict(_needed_revisions().values_list("pk", "spec"))
+    ready: dict[int, list[Replica]] = defaultdict(list)
+    rows = Replica.objects.filter(ended_at=None, goal="run", state="ready").order_by("created_at", "pk")
+    for row in rows.only("deployment", "revision", "node", "state", "goal", "url", "key"):
+        if reconcile.is_routed(row.state, row.goal, _silent_s(nodes.get(row.node_id or 0), now)):
+            ready[row.deployment_id].append(row)
+    deployments: dict[str, RoutedDeployment] = {}
+    for deployment in Deployment.objects.filter(deleted_at=None).order_by("name"):
+        with _unreadable_is_left_out(f"deployment {deployment.name} is not routed"):
+            replicas = [
+                _routed(row, deployment, revisions[row.revision_id], nodes.get(row.node_id or 0))
+                for row in ready[deployment.pk]
+            ]
+            deployments[deployment.name] = _deployment(deployment, replicas)
     models = {name: name for name in deployments}
     content = RoutingSnapshot(SNAPSHOT_SCHEMA, 0, 0.0, deployments, models, _keys())
     return Snapshot(content, hashlib.sha256(wire.encode(content)).hexdigest())
@@ -73,33 +81,60 @@ class NodeWish:
 
     def encode(self, version: int, published_at: float) -> bytes:
         """Returns the document as the node reads it."""
-        return wire.encode(NodeDesired(DESIRED_SCHEMA, self.node.name, version, published_at, self.replicas))
+        name, machine = self.node.name, self.node.machine
+        return wire.encode(NodeDesired(DESIRED_SCHEMA, name, version, published_at, self.replicas, machine=machine))
 
 
 def build_wishes() -> list[NodeWish]:
-    """Builds what every node shall run: all its replicas that have not ended."""
-    by_node: dict[int, list[ReplicaDesired]] = defaultdict(list)
-    rows = Replica.objects.filter(ended_at=None, node__isnull=False).select_related("deployment", "revision")
-    for row in rows.order_by("pk"):
-        by_node[row.node_id or 0].append(_desired(row))
-    return [_wish(node, by_node[node.pk]) for node in Node.objects.all()]
+    """Builds what every node shall run: all its replicas that have not ended.
+
+    A node with a replica whose rows this version can't read gets no new document, and the log says so: to leave the
+    replica out would end it.
+    """
+    names = dict(Deployment.objects.values_list("pk", "name"))
+    revisions = _needed_revisions().in_bulk()
+    by_node: dict[int, list[Replica]] = defaultdict(list)
+    rows = Replica.objects.filter(ended_at=None, node__isnull=False).order_by("pk")
+    columns = ("deployment", "revision", "node", "goal", "assigned", "key", "drain_timeout_s", "cause")
+    for row in rows.only(*columns):
+        by_node[row.node_id or 0].append(row)
+    wishes: list[NodeWish] = []
+    for node in Node.objects.all():
+        with _unreadable_is_left_out(f"node {node.name} gets no new document"):
+            replicas = [_desired(row, names[row.deployment_id], revisions[row.revision_id]) for row in by_node[node.pk]]
+            wishes.append(_wish(node, replicas))
+    return wishes
+
+
+def _needed_revisions() -> QuerySet[Revision]:
+    return Revision.objects.filter(pk__in=Replica.objects.filter(ended_at=None).values("revision"))
+
+
+@contextmanager
+def _unreadable_is_left_out(what: str) -> Iterator[None]:
+    """After a step back to an older version the rows may hold engines and settings that it does not know; that must
+    not stop everybody else."""
+    try:
+        yield
+    except (KeyError, wire.WireError, RefusedError) as error:
+        logger.error("%s: %s: %s", what, type(error).__name__, error)
 
 
 def _wish(node: Node, replicas: Sequence[ReplicaDesired]) -> NodeWish:
-    return NodeWish(node, tuple(replicas), hashlib.sha256(wire.encode(list(replicas))).hexdigest())
+    return NodeWish(node, tuple(replicas), hashlib.sha256(wire.encode([node.machine, *replicas])).hexdigest())
 
 
-def _desired(row: Replica) -> ReplicaDesired:
+def _desired(row: Replica, deployment: str, revision: Revision) -> ReplicaDesired:
     accelerators = tuple(wire.from_plain(one, AssignedAccelerator) for one in row.assigned)
     build = "cuda" if any(one.kind == "gpu" for one in accelerators) else "cpu"
     return ReplicaDesired(
         replica_id=row.pk,
         deployment_id=str(row.deployment_id),
-        deployment=row.deployment.name,
-        revision=row.revision.number,
-        revision_hash=row.revision.hash,
+        deployment=deployment,
+        revision=revision.number,
+        revision_hash=revision.hash,
         goal="run" if row.goal == "run" else "stop",
-        spec=checking.engine_spec(row.revision.spec, build),
+        spec=checking.engine_spec(revision.spec, build),
         accelerators=accelerators,
         key=row.key,
         drain_timeout_s=row.drain_timeout_s,
@@ -107,11 +142,16 @@ def _desired(row: Replica) -> ReplicaDesired:
     )
 
 
-def _routed(row: Replica) -> RoutedReplica:
-    spec = row.revision.spec
-    if row.deployment.engine == Engine.EXTERNAL:
-        return RoutedReplica(row.pk, spec["external_url"], row.deployment.external_key, spec["served_model_name"])
-    return RoutedReplica(row.pk, row.url, row.key, spec["served_model_name"], row.node.name if row.node else "")
+def _deployment(row: Deployment, replicas: Sequence[RoutedReplica]) -> RoutedDeployment:
+    simulated = registry.get(row.engine).simulated
+    return RoutedDeployment(str(row.pk), row.name, row.engine, simulated, tuple(replicas))
+
+
+def _routed(row: Replica, deployment: Deployment, spec: Mapping[str, Any], node: Node | None) -> RoutedReplica:
+    model = spec["served_model_name"]
+    if deployment.engine == Engine.EXTERNAL:
+        return RoutedReplica(row.pk, external.api_url(spec["external_url"]), deployment.external_key, model)
+    return RoutedReplica(row.pk, row.url, row.key, model, node.name if node else "")
 
 
 def _silent_s(node: Node | None, now: float) -> float | None:

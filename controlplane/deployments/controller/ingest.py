@@ -1,36 +1,39 @@
 """Reports of nodes become rows.
 
 Guarantees
-    A report is taken over once and whole, or not at all: the node's row is moved from the incarnation and sequence
-    that were read to those of the report (compare-and-set), in one transaction with everything that follows from it.
+    A report is taken over once and whole: the node's row is moved from the incarnation and sequence that were read to
+    those of the report (compare-and-set), in one transaction with everything that follows from it. What the tables
+    can't hold is left out of it and logged, so that one odd value never makes a node look silent. Only the worker that
+    is known under a node's name is believed (`domain.reporting`).
 Does not do
     Decisions about replicas; those are made afterwards from the rows.
+Cost
+    What came together is written together: one statement for all that report nothing new, one transaction with a
+    savepoint each for the others. Rows of replicas are locked in the order of their keys, as services lock them.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
-from django.db import transaction
+from django.db import DataError, IntegrityError, transaction
 
-from controlplane.deployments.controller import ingest_replicas
-from controlplane.deployments.controller.times import to_datetime
-from controlplane.domain.observed import NODE_LOST_AFTER_S, AcceleratorObserved, NodeReport
-from controlplane.fleet.models import Accelerator, Node, Pool
-from controlplane.journal.services import record
-from controlplane.journal.services.record import Actor
-from controlplane.lib import wire
-from controlplane.telemetry.services import notify
+from controlplane.deployments.controller import ingest_accelerators, ingest_nodes, ingest_replicas
+from controlplane.deployments.controller.ingest_quiet import Quiet
+from controlplane.deployments.controller.listening import Heard
+from controlplane.deployments.models import Replica
+from controlplane.domain import reporting
+from controlplane.domain.observed import NodeReport
+from controlplane.fleet.models import Accelerator, Node
 
 logger = logging.getLogger(__name__)
 
-ACTOR = Actor("system", "controller")
-DEFAULT_POOL = "default"
-ACCELERATORS_WRITTEN_EVERY_S = 10.0
-# what changes all the time; the live values come by telemetry
-_VOLATILE = frozenset({"memory_used_bytes", "memory_free_bytes", "utilization", "temperature_c", "power_w"})
+_NOT_HELD = (DataError, IntegrityError, ValueError, OverflowError)  # what an odd value in a report may end in
+MOST_ODD_NAMES = 100
+AT_ONCE = 100  # reports with news in one transaction: what it locks is free again soon
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,133 +44,122 @@ class Taken:
     changed: bool
 
 
-@transaction.atomic
+REFUSED = Taken(accepted=False, changed=False)
+
+
+@dataclass(slots=True)
+class Rows:
+    """What is in the tables of the nodes that some reports are about."""
+
+    nodes: dict[str, Node]
+    accelerators: dict[int, list[Accelerator]]  # node's key -> its accelerators
+    replicas: dict[str, Replica]
+
+    @classmethod
+    def load(cls, reports: Sequence[NodeReport]) -> Rows:
+        """Reads them, three queries for however many reports; locks the replicas until the transaction ends."""
+        nodes = {one.name: one for one in Node.objects.filter(name__in={report.node for report in reports})}
+        ids = {one.replica_id for report in reports for one in report.replicas}
+        found = Replica.objects.select_for_update(of=("self",)).select_related("deployment").filter(pk__in=ids)
+        replicas = {row.pk: row for row in found.order_by("pk")} if ids else {}
+        accelerators: dict[int, list[Accelerator]] = {node.pk: [] for node in nodes.values()}
+        for card in Accelerator.objects.filter(node__in=accelerators):
+            accelerators[card.node_id].append(card)
+        return cls(nodes, accelerators, replicas)
+
+
+class Intake:
+    """Takes over reports. Remembers what each node said last; `forget` when others may have written meanwhile."""
+
+    def __init__(self) -> None:
+        self._quiet = Quiet()
+        self._odd_names: set[str] = set()
+
+    def forget(self) -> None:
+        """Makes every report be compared with the rows again."""
+        self._quiet.forget()
+
+    def take_over(self, heard: Sequence[Heard], now: float) -> list[Taken]:
+        """Writes reports in the order in which they came; an old or repeated one changes nothing. `now` is when they
+        were received."""
+        told = self._quiet.write(heard, now)
+        taken = [Taken(accepted=True, changed=False) if index in told else REFUSED for index in range(len(heard))]
+        loud = [index for index, one in enumerate(heard) if index not in told and self._has_name(one.report.node)]
+        loud.sort(key=lambda one: heard[one].report.node)
+        for start in range(0, len(loud), AT_ONCE):
+            some = loud[start : start + AT_ONCE]
+            for index, one in zip(some, _write_together([heard[index] for index in some], now), strict=True):
+                taken[index] = one
+                if one.accepted:
+                    self._quiet.remember(heard[index].report, now)
+        return taken
+
+    def _has_name(self, name: str) -> bool:
+        if reporting.is_node_name(name):
+            return True
+        if name not in self._odd_names and len(self._odd_names) < MOST_ODD_NAMES:
+            self._odd_names.add(name)
+            logger.error("a node calls itself %.70r, which can't be a name; its reports are passed over", name)
+        return False
+
+
 def take_over(report: NodeReport, now: float) -> Taken:
-    """Writes one report; an old or repeated one changes nothing. `now` is when it was received."""
-    node = Node.objects.select_related("pool").filter(name=report.node).first()
-    joined = node is None
-    if node is None:
-        node = _join(report)
-    if node.incarnation == report.incarnation and report.sequence <= node.report_sequence:
-        return Taken(accepted=False, changed=False)
-    restarted = bool(node.incarnation) and node.incarnation != report.incarnation
-    was_lost = node.lost
-    before = _facts(node)
-    after = _facts_of(report)
-    mine = Node.objects.filter(pk=node.pk, incarnation=node.incarnation, report_sequence=node.report_sequence)
-    done = mine.update(
-        **after,
-        incarnation=report.incarnation,
-        report_sequence=report.sequence,
-        last_report_at=to_datetime(now),
-        carried_out_version=report.desired_version,
-        memory_available_bytes=report.memory_available_bytes,
-        lost=False,
-    )
-    if not done:
-        return Taken(accepted=False, changed=False)
-    _tell(node.name, joined=joined, restarted=restarted, was_lost=was_lost)
-    changed = _accelerators(node, report, now)
-    changed |= ingest_replicas.take_over(node, report)
-    changed |= joined or was_lost or before != after
-    if joined or restarted or was_lost or before != after:
-        notify.changed("node", node.name, "node.reported")
+    """Writes one report by itself."""
+    return Intake().take_over([Heard(report, now)], now)[0]
+
+
+@transaction.atomic
+def _write_together(heard: Sequence[Heard], now: float) -> list[Taken]:
+    rows = Rows.load([one.report for one in heard])
+    taken: list[Taken] = []
+    done: set[str] = set()
+    for one in heard:
+        if one.report.node in done:  # a second report of one node has to see what the first one wrote
+            rows, done = Rows.load([one.report]), set()
+        done.add(one.report.node)
+        taken.append(_take_over(one, rows, now))
+    return taken
+
+
+def _take_over(heard: Heard, rows: Rows, now: float) -> Taken:
+    report = heard.report
+    try:
+        with transaction.atomic():
+            return _write(heard, rows, now, piece_by_piece=False)
+    except _NOT_HELD as error:
+        logger.error("the report of node %s can't be taken over whole: %s", report.node, str(error).strip())
+    try:
+        with transaction.atomic():
+            return _write(heard, Rows.load([report]), now, piece_by_piece=True)
+    except _NOT_HELD as error:
+        logger.error("the report of node %s can't be taken over: %s", report.node, str(error).strip())
+        return REFUSED
+
+
+def _write(heard: Heard, rows: Rows, now: float, *, piece_by_piece: bool) -> Taken:
+    report = heard.report
+    moved = ingest_nodes.take_over(rows.nodes.get(report.node), heard, now)
+    if moved is None:
+        return REFUSED
+    node = moved.node
+    run = _guarded if piece_by_piece else _plain
+    changed = moved.changed
+    cards = rows.accelerators.get(node.pk, [])
+    changed |= run(partial(ingest_accelerators.take_over, node, cards, report, now))
+    for seen in report.replicas:
+        row = rows.replicas.get(seen.replica_id)
+        changed |= run(partial(ingest_replicas.take_over, node, row, seen, heard.clock_ahead_s))
     return Taken(accepted=True, changed=changed)
 
 
-def mark_lost(now: float, listening_since: float) -> int:
-    """Marks nodes that have been silent too long, and returns how many.
+def _plain(work: partial[bool]) -> bool:
+    return work()
 
-    `listening_since` is since when reports could be heard without a gap: a deaf controller declares nobody lost.
-    """
-    deadline = to_datetime(now - NODE_LOST_AFTER_S)
-    if now - listening_since < NODE_LOST_AFTER_S:
-        return 0
-    count = 0
-    for node in Node.objects.filter(lost=False, last_report_at__lt=deadline):
+
+def _guarded(work: partial[bool]) -> bool:
+    try:
         with transaction.atomic():
-            mine = Node.objects.filter(pk=node.pk, lost=False, report_sequence=node.report_sequence)
-            if not mine.update(lost=True):
-                continue
-            count += 1
-            message = f"No report for {NODE_LOST_AFTER_S:.0f} s. What runs there is left running."
-            _event(node.name, "node.lost", message, "error")
-            notify.changed("node", node.name, "node.lost")
-    return count
-
-
-def _join(report: NodeReport) -> Node:
-    pool = Pool.objects.filter(name=DEFAULT_POOL).first() or Pool.objects.first()
-    if pool is None:
-        pool = Pool.objects.create(name=DEFAULT_POOL)
-    return Node.objects.create(name=report.node, pool=pool)
-
-
-def _tell(name: str, *, joined: bool, restarted: bool, was_lost: bool) -> None:
-    if joined:
-        _event(name, "node.joined", "Reported for the first time.", "info")
-    elif was_lost:
-        _event(name, "node.back", "Reports again.", "info")
-    if restarted:
-        _event(name, "node.restarted", "Its worker was started anew; engines go on.", "info")
-
-
-def _event(name: str, verb: str, message: str, level: str) -> None:
-    record.event(
-        actor=ACTOR, verb=verb, object_kind="node", object_id=name, object_name=name, message=message, level=level
-    )
-
-
-def _facts(node: Node) -> dict[str, Any]:
-    return {name: getattr(node, name) for name in _FACTS}
-
-
-_FACTS = ("address", "simulated", "engines", "cpu_count", "memory_total_bytes")
-
-
-def _facts_of(report: NodeReport) -> dict[str, Any]:
-    return {
-        "address": report.address,
-        "simulated": report.simulated,
-        "engines": dict(report.engines),
-        "cpu_count": report.cpu_count,
-        "memory_total_bytes": report.memory_total_bytes,
-    }
-
-
-def _accelerators(node: Node, report: NodeReport, now: float) -> bool:
-    """Takes over what the node sees of its cards; returns whether placement would see a difference."""
-    known = {row.uuid: row for row in Accelerator.objects.filter(node=node)}
-    changed = False
-    for seen in report.accelerators:
-        row = known.pop(seen.uuid, None)
-        observed = {**wire.to_plain(seen), "written_at": now}
-        same = row is not None and row.present and _steady(row.observed) == _steady(observed)
-        if row is not None and same and now - float(row.observed["written_at"]) < ACCELERATORS_WRITTEN_EVERY_S:
-            continue
-        changed |= not same
-        Accelerator.objects.update_or_create(node=node, uuid=seen.uuid, defaults=_columns(seen, observed))
-    gone = [row.pk for row in known.values() if row.present]
-    if gone:
-        Accelerator.objects.filter(pk__in=gone).update(present=False)
-        _event(node.name, "node.accelerators_gone", f"{len(gone)} accelerators are not seen any more.", "warning")
-    return changed or bool(gone)
-
-
-def _columns(seen: AcceleratorObserved, observed: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "index": seen.index,
-        "kind": seen.kind,
-        "name": seen.name[:100],
-        "address": seen.address,
-        "memory_total_bytes": seen.memory_total_bytes,
-        "present": True,
-        "observed": observed,
-    }
-
-
-def _steady(observed: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: value for name, value in observed.items() if name not in _VOLATILE and name != "written_at"}
-    kept["foreign_processes"] = sorted(one["pid"] for one in observed.get("foreign_processes", ()))
-    kept["mig_devices"] = [one.get("uuid") for one in observed.get("mig_devices", ())]
-    return kept
+            return work()
+    except _NOT_HELD as error:
+        logger.error("a part of a report is passed over: %s", str(error).strip())
+        return False

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+from django.utils import timezone
 
 from controlplane.deployments.controller.times import to_datetime, to_optional
 from controlplane.deployments.models import Replica, ReplicaTransition
 from controlplane.domain.lifecycle import Reason, Transition
-from controlplane.domain.observed import NodeReport, ReplicaObserved
+from controlplane.domain.observed import ReplicaObserved
 from controlplane.fleet.models import Node
 from controlplane.fleet.services import reservations
 from controlplane.journal.models import Decision
@@ -16,19 +19,34 @@ from controlplane.journal.services.record import Actor
 from controlplane.lib import wire
 from controlplane.telemetry.services import notify
 
+CLOCK_TOLERATED_S = 5.0
+MOST_IN_FLIGHT = 2**31 - 1
+_TIMES = ("state_since", "retry_at", "process_started_at")
 
-def take_over(node: Node, report: NodeReport) -> bool:
-    """Writes what a node reports of its replicas; returns whether anything changed that decisions depend on."""
-    ids = [one.replica_id for one in report.replicas]
-    rows = Replica.objects.select_related("deployment").filter(pk__in=ids, node=node).in_bulk() if ids else {}
-    changed = False
-    for seen in report.replicas:
-        row = rows.get(seen.replica_id)
-        if row is None:
-            _unknown(node, seen)
-        elif row.ended_at is None:
-            changed |= _one(node, row, seen)
-    return changed
+
+def take_over(node: Node, row: Replica | None, seen: ReplicaObserved, clock_ahead_s: float | None) -> bool:
+    """Writes what a node reports of one replica; returns whether anything changed that decisions depend on.
+
+    `clock_ahead_s` is how much the node's clock is ahead: its times are put right, so that histories stay in order.
+    """
+    if row is None or row.node_id != node.pk:
+        _unknown(node, seen)
+        return False
+    if row.ended_at is not None:
+        return False
+    return _one(node, row, _put_right(seen, clock_ahead_s or 0.0))
+
+
+def _put_right(seen: ReplicaObserved, ahead_s: float) -> ReplicaObserved:
+    if abs(ahead_s) <= CLOCK_TOLERATED_S:
+        return seen
+    return replace(
+        seen,
+        since=seen.since - ahead_s,
+        retry_at=None if seen.retry_at is None else seen.retry_at - ahead_s,
+        process_started_at=None if seen.process_started_at is None else seen.process_started_at - ahead_s,
+        transitions=tuple(replace(one, at=one.at - ahead_s) for one in seen.transitions),
+    )
 
 
 def _unknown(node: Node, seen: ReplicaObserved) -> None:
@@ -51,6 +69,9 @@ def _one(node: Node, row: Replica, seen: ReplicaObserved) -> bool:
     values = _columns(seen, new)
     if seen.seq < row.observed_seq:
         _forgotten(node, row, values)
+    if seen.seq == row.observed_seq and seen.pid == row.pid:
+        for name in _TIMES:  # they have not changed; only our idea of the node's clock may have
+            del values[name]
     stale = {name: value for name, value in values.items() if getattr(row, name) != value}
     if not stale:
         return False
@@ -58,8 +79,9 @@ def _one(node: Node, row: Replica, seen: ReplicaObserved) -> bool:
     # compare-and-set: a controller that was ahead of us has already written this or more
     if not Replica.objects.filter(pk=row.pk, observed_seq=row.observed_seq, ended_at=None).update(**stale):
         return False
+    ReplicaTransition.objects.bulk_create([_step(row, one) for one in new], ignore_conflicts=True)
     for one in new:
-        _step(node, row, one)
+        _tell(node, row, one)
     if values.get("ended_at") is not None:
         reservations.release(owner_kind="replica", owner_id=row.pk)
     if matters:
@@ -79,14 +101,14 @@ def _columns(seen: ReplicaObserved, new: list[Transition]) -> dict[str, Any]:
         "process_started_at": to_optional(seen.process_started_at),
         "attempt": seen.attempt,
         "retry_at": to_optional(seen.retry_at),
-        "in_flight": seen.in_flight,
+        "in_flight": seen.in_flight if 0 <= (seen.in_flight or 0) <= MOST_IN_FLIGHT else None,
         "facts": wire.to_plain(seen.facts),
         "observed_seq": seen.seq,
     }
     if new:
         values |= _reason(new[-1].reason)
     if seen.state == "stopped":
-        values["ended_at"] = values["state_since"]
+        values["ended_at"] = timezone.now()
     return values
 
 
@@ -121,21 +143,22 @@ def _forgotten(node: Node, row: Replica, values: dict[str, Any]) -> None:
     )
 
 
-def _step(node: Node, row: Replica, step: Transition) -> None:
-    ReplicaTransition.objects.get_or_create(
+def _step(row: Replica, step: Transition) -> ReplicaTransition:
+    return ReplicaTransition(
         replica=row,
         seq=step.seq,
-        defaults={
-            "at": to_datetime(step.at),
-            "from_state": step.from_state,
-            "to_state": step.to_state,
-            "code": step.reason.code[:64],
-            "message": clean(step.reason.message),
-            "hint": clean(step.reason.hint),
-            "log_tail": [clean(line) for line in step.reason.log_tail],
-            "cause": step.cause[:64],
-        },
+        at=to_datetime(step.at),
+        from_state=step.from_state,
+        to_state=step.to_state,
+        code=step.reason.code[:64],
+        message=clean(step.reason.message),
+        hint=clean(step.reason.hint),
+        log_tail=[clean(line) for line in step.reason.log_tail],
+        cause=step.cause[:64],
     )
+
+
+def _tell(node: Node, row: Replica, step: Transition) -> None:
     name = f"{row.deployment.name}/{row.pk}"
     if step.to_state == "failed":
         _event(node, row.pk, name, step, "error")

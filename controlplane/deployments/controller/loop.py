@@ -15,14 +15,14 @@ import time
 
 import psycopg
 import redis
-from django.db import DatabaseError, DataError, IntegrityError, InterfaceError, connection
+from django.db import DatabaseError, InterfaceError, connection
 
-from controlplane.deployments.controller import ingest
+from controlplane.deployments.controller import ingest_nodes
 from controlplane.deployments.controller.carry_out import Reconciler
+from controlplane.deployments.controller.ingest import Intake
 from controlplane.deployments.controller.leadership import Leadership, LostError
 from controlplane.deployments.controller.listening import Listener
 from controlplane.deployments.controller.publish import Publisher
-from controlplane.domain.observed import NodeReport
 from controlplane.journal.services import record
 from controlplane.lib import valkey
 
@@ -43,6 +43,7 @@ class Controller:
         self._leadership = Leadership()
         self._listener = Listener(self._client)
         self._publisher = Publisher(self._leadership, self._client)
+        self._intake = Intake()
         self._reconciler = Reconciler()
         self._dirty = True
         self._decided_at = 0.0
@@ -76,24 +77,16 @@ class Controller:
 
     def round(self, now: float) -> None:
         """One round at time `now`: reports that came, decisions that are due, documents that changed."""
-        reports = self._listener.read(now)
-        now = time.time() if reports else now
-        for report in reports:
-            self._take_over(report, now)
-        self._dirty |= bool(ingest.mark_lost(now, self._listener.since))
+        heard = self._listener.read(now)
+        now = time.time() if heard else now
+        self._dirty |= any(one.changed for one in self._intake.take_over(heard, now))
+        self._dirty |= bool(ingest_nodes.mark_lost(now, self._listener.since))
         self._dirty |= self._leadership.was_woken()
         if self._dirty or not 0 <= now - self._decided_at < DECIDE_EVERY_S:
             self._dirty = False  # what changes from here on asks for the next round
             self._dirty = self._reconciler.run(now)
             self._decided_at = now
             self._publisher.run(now)
-
-    def _take_over(self, report: NodeReport, now: float) -> None:
-        """A report that the tables can't hold is passed over, so that one broken node never stops the others."""
-        try:
-            self._dirty |= ingest.take_over(report, now).changed
-        except (DataError, IntegrityError, ValueError, OverflowError) as error:
-            logger.error("the report of node %s can't be taken over: %s", report.node[:63], str(error).strip())
 
     def _lead(self) -> bool:
         if self._leadership.leads:
@@ -103,9 +96,10 @@ class Controller:
         logger.info("this controller leads")
         self._publisher = Publisher(self._leadership, self._client)
         self._listener.interrupted()
+        self._intake.forget()
         self._dirty = True
         record.event(
-            actor=ingest.ACTOR,
+            actor=ingest_nodes.ACTOR,
             verb="controller.leads",
             object_kind="system",
             object_id="controller",
@@ -117,5 +111,6 @@ class Controller:
     def _recover(self) -> None:
         """After an error nothing is taken for granted: new connections, a fresh look at everything."""
         self._listener.interrupted()
+        self._intake.forget()
         self._dirty = True
         connection.close()

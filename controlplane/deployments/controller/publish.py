@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import redis
 from django.db.models import F
+from django.utils import timezone
 
 from controlplane.deployments.controller import documents
 from controlplane.deployments.controller.documents import NodeWish
@@ -98,5 +99,7 @@ class Publisher:
 def _count_up(wish: NodeWish) -> None:
     """Gives a node's document its next version, before anybody can read it."""
     node = wish.node
-    Node.objects.filter(pk=node.pk).update(desired_version=F("desired_version") + 1, desired_hash=wish.hash)
+    Node.objects.filter(pk=node.pk).update(
+        desired_version=F("desired_version") + 1, desired_hash=wish.hash, desired_at=timezone.now()
+    )
     node.refresh_from_db(fields=["desired_version", "desired_hash"])

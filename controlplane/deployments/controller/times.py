@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def to_datetime(seconds: float) -> datetime:
-    """Returns seconds since the epoch as a timestamp."""
-    return datetime.fromtimestamp(seconds, UTC)
+    """Returns seconds since the epoch as a timestamp; raises OverflowError or ValueError for what is no time."""
+    return _EPOCH + timedelta(seconds=seconds)
 
 
 def to_optional(seconds: float | None) -> datetime | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from django.db.models import QuerySet
@@ -29,8 +30,10 @@ class Fleet:
 def load(now: float) -> Fleet:
     """Reads the fleet. `now` in seconds since the epoch tells for how long silent nodes have been silent."""
     members: dict[int, list[Member]] = defaultdict(list)
-    for row in Replica.objects.filter(ended_at=None).select_related("node"):
-        members[row.deployment_id].append(_member(row))
+    names = dict(Node.objects.values_list("pk", "name"))
+    columns = ("deployment", "revision", "state", "goal", "created_at", "node", "reason_message")
+    for row in Replica.objects.filter(ended_at=None).only(*columns):
+        members[row.deployment_id].append(_member(row, names))
     deployments = Deployment.objects.select_related("pool", "revision").order_by("created_at", "pk")
     return Fleet(list(deployments), members, load_sites(now))
 
@@ -64,14 +67,14 @@ def wanted(deployment: Deployment) -> Wanted:
     )
 
 
-def _member(row: Replica) -> Member:
+def _member(row: Replica, nodes: Mapping[int, str]) -> Member:
     return Member(
         id=row.pk,
         revision=row.revision_id,
         state=row.state,  # type: ignore[arg-type]  # the column holds nothing but states
         goal=row.goal,  # type: ignore[arg-type]
         created_at=row.created_at.timestamp(),
-        node=row.node.name if row.node is not None else None,
+        node=nodes[row.node_id] if row.node_id is not None else None,
         waiting_why=row.reason_message if row.state == "pending" else "",
     )
 

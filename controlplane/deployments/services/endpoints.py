@@ -16,10 +16,15 @@ from controlplane.journal.services.record import Actor
 from controlplane.lib import endpoint
 from controlplane.lib.endpoint import Answered, Unusable
 from controlplane.telemetry.services import notify
+from engine_adapters.external import settings as external
 
 ACTOR = Actor("system", "endpoint probe")
 FAILURES_TO_FAIL = 2  # one answer that is late does not take a ready endpoint out
+MOST_FAILURES_COUNTED = 1_000_000
 AT_ONCE = 8
+_READY: dict[str, Any] = {
+    "attempt": 0, "reason_code": "answers", "reason_message": "The endpoint answers.", "reason_hint": "",
+}  # fmt: skip
 
 
 def probe_all() -> int:
@@ -32,10 +37,12 @@ def probe_all() -> int:
     if not rows:
         return 0
     with ThreadPoolExecutor(min(AT_ONCE, len(rows))) as pool:
-        answers = list(
-            pool.map(_ask, [(row.revision.spec["external_url"], row.deployment.external_key) for row in rows])
-        )
+        answers = list(pool.map(_ask, [(_address(row), row.deployment.external_key) for row in rows]))
     return sum(_take_over(row, answer) for row, answer in zip(rows, answers, strict=True))
+
+
+def _address(row: Replica) -> str:
+    return external.api_url(row.revision.spec["external_url"])
 
 
 def _ask(address: tuple[str, str]) -> Answered | Unusable:
@@ -44,21 +51,22 @@ def _ask(address: tuple[str, str]) -> Answered | Unusable:
 
 @transaction.atomic
 def _take_over(row: Replica, answer: Answered | Unusable) -> bool:
+    answer = _with_the_model(row.revision.spec["served_model_name"], answer)
     if isinstance(answer, Answered):
-        state, values = ReplicaState.READY, _ready(row.revision.spec["served_model_name"], answer)
+        state, values = ReplicaState.READY, _READY
     else:
         failures = row.attempt + 1
         fails = row.state != ReplicaState.READY or failures >= FAILURES_TO_FAIL
         state = ReplicaState.FAILED if fails else ReplicaState.READY
         values = {
-            "attempt": failures,
+            "attempt": min(failures, MOST_FAILURES_COUNTED),
             "reason_code": answer.code,
             "reason_message": answer.message,
             "reason_hint": answer.hint,
         }
     moved = row.state != state
     if moved:
-        values |= {"state": state, "state_since": timezone.now()}
+        values = values | {"state": state, "state_since": timezone.now()}
     # compare-and-set: another probe, or the controller, may have been quicker
     mine = Replica.objects.filter(pk=row.pk, ended_at=None, state=row.state, attempt=row.attempt)
     if not mine.update(**values) or not moved:
@@ -67,12 +75,14 @@ def _take_over(row: Replica, answer: Answered | Unusable) -> bool:
     return True
 
 
-def _ready(model: str, answer: Answered) -> dict[str, Any]:
-    message, hint = "The endpoint answers.", ""
-    if answer.models and model not in answer.models:
-        message = f"The endpoint answers, but does not list the model {model}."
-        hint = f"It lists {', '.join(answer.models[:5])}{' and more' if len(answer.models) > 5 else ''}."
-    return {"attempt": 0, "reason_code": "answers", "reason_message": message, "reason_hint": hint}
+def _with_the_model(model: str, answer: Answered | Unusable) -> Answered | Unusable:
+    """An endpoint that lists models, and not ours, would answer every request with an error. One that lists none is
+    believed: some servers have no list."""
+    if isinstance(answer, Unusable) or not answer.models or model in answer.models:
+        return answer
+    listed = f"{', '.join(answer.models[:5])}{' and more' if len(answer.models) > 5 else ''}"
+    message = f"The endpoint answers, but does not list the model {model}."
+    return Unusable("model_not_listed", message, f"It lists {listed}. Give one of these as the model's name.")
 
 
 def _tell(row: Replica, state: str, values: dict[str, Any]) -> None:

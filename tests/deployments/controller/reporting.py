@@ -57,6 +57,8 @@ class Reporter:
     cards: int = 2
     kind: str = "cpu"
     incarnation: str = "first"
+    machine: str = "m1"
+    starts: int = 1
     sequence: int = 0
     fields: dict[str, Any] = field(default_factory=dict)
 
@@ -79,11 +81,14 @@ class Reporter:
             replicas=replicas,
             engines={"vllm": "0.32.0"},
             simulated=self.kind == "simulated",
+            machine=self.machine,
+            starts=self.starts,
         )
         return replace(base, **{**self.fields, **fields})
 
     def restart(self) -> None:
         self.incarnation, self.sequence = f"{self.incarnation}+", 0
+        self.starts += 1
 
     def obey(self, desired: NodeDesired) -> NodeReport:
         """What a quick node reports next: what shall run is ready, what shall stop has stopped."""

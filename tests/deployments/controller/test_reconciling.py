@@ -192,7 +192,7 @@ def test_a_round_costs_a_fixed_number_of_queries(django_assert_num_queries) -> N
         make_node(f"n{index}")
         make_deployment(f"chat-{index}")
     settle()
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(6):
         Reconciler().run(time.time())
 
 
