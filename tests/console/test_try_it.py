@@ -61,7 +61,7 @@ class Gateway:
 @asynccontextmanager
 async def running(gateway: Gateway, settings: object) -> AsyncIterator[None]:
     server = await asyncio.start_server(gateway.serve, "127.0.0.1", 0)
-    settings.GATEWAY_URL = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"  # type: ignore[attr-defined]
+    settings.GATEWAY_INTERNAL_URL = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"  # type: ignore[attr-defined]
     async with server:
         yield
 
@@ -118,7 +118,7 @@ async def test_a_refusal_of_the_gateway_is_shown(settings: object) -> None:
 
 
 async def test_a_gateway_that_is_away_is_one_sentence(settings: object) -> None:
-    settings.GATEWAY_URL = "http://127.0.0.1:9"  # type: ignore[attr-defined]
+    settings.GATEWAY_INTERNAL_URL = "http://127.0.0.1:9"  # type: ignore[attr-defined]
     _, lines = await ask()
     assert lines[0]["error"]["code"] == "gateway_unreachable"  # type: ignore[index]
 
