@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,16 +109,22 @@ def start(replica_id: str, argv: Sequence[str], env: Mapping[str, str], log: Pat
     return Identity(child.pid, stat.started_ticks, place())
 
 
-def reap(identity: Identity) -> str | None:
+def reap(identity: Identity, patience_s: float = 0.0) -> str | None:
     """Returns how our own child ended, such as `exit code 1` or `signal SIGKILL`; None when it lives or when it is
-    not our child (after the worker was restarted)."""
+    not our child (after the worker was restarted).
+
+    A killed engine is a zombie for a moment before the kernel has ended all its threads and tells how it ended;
+    `patience_s` is how long to wait for that.
+    """
+    deadline = time.monotonic() + patience_s
     try:
-        pid, status = os.waitpid(identity.pid, os.WNOHANG)
+        while not (ended := os.waitpid(identity.pid, os.WNOHANG))[0]:
+            if time.monotonic() >= deadline:
+                return None
+            time.sleep(0.01)
     except ChildProcessError:
         return None
-    if pid == 0:
-        return None
-    code = os.waitstatus_to_exitcode(status)
+    code = os.waitstatus_to_exitcode(ended[1])
     if code >= 0:
         return f"exit code {code}"
     try:

@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 TAIL_LINES = 30
 PROBE_EVERY_S = {"starting": 0.5, "ready": 5.0}
 COUNT_EVERY_S = 0.5
+DYING_S = 2.0  # how long the kernel may take to end a killed engine's threads before its end counts as unexplained
 ROTATE_AT_START_BYTES = 4 * 1024 * 1024
 
 
@@ -134,6 +135,7 @@ class SupervisedReplica:
         if exit_text is None and processes.is_alive(self.identity):
             return
         if self.machine.exit_phase != "kill":
+            exit_text = exit_text or processes.reap(self.identity, DYING_S)
             reason = self._explain(exit_text or "how is not known, the node worker was restarted meanwhile")
             self.handle(events.Exited(self.machine.launch, reason), now)
 

@@ -44,9 +44,29 @@ SLEEP = "import time; time.sleep(60)"
 WITH_CHILD = "import os, time; os.fork(); time.sleep(60)"
 
 
+# the first thread ends as a killed one does, the other lives on until the file `go` is there
+DYING = """
+import ctypes, os, pathlib, threading, time
+def other():
+    while not pathlib.Path("go").exists():
+        time.sleep(0.01)
+    os._exit(7)
+threading.Thread(target=other).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
 def kill_leader(identity: Identity) -> None:
     os.kill(identity.pid, signal.SIGKILL)
     eventually(lambda: processes.reap(identity), "the leader ended")
+
+
+def test_the_end_of_an_engine_that_takes_a_moment_to_die_is_told(start: Starter) -> None:
+    identity = start(DYING)
+    eventually(lambda: not processes.is_alive(identity), "the leader is a zombie")
+    assert processes.reap(identity) is None
+    (start.folder / "go").touch()
+    assert processes.reap(identity, patience_s=30) == "exit code 7"
 
 
 def test_an_engine_leads_its_own_session_and_group(start: Starter) -> None:
