@@ -42,7 +42,7 @@ lint: dev-env
 	$(VENV)/bin/lint-imports --no-logo
 
 check: lint  ## lint, types, import contracts, domain and unit tests
-	$(RUN) -m pytest -q -m "not services and not engine and not browser and not stack"
+	$(RUN) -m pytest -q -n 2 -m "not services and not engine and not browser and not stack"
 
 chromium:
 	@command -v chromium >/dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -52,7 +52,7 @@ chromium:
 	else echo "Chromium is missing and this is not root: tests in a browser will be skipped"; fi
 
 test: prepare lint chromium  ## everything, on real services, a real engine and a real browser
-	$(ENGINE) $(RUN) -m pytest
+	$(ENGINE) $(RUN) -m pytest -n 2 --dist loadgroup
 
 bench: dev-env prepare  ## measure the gateway on this machine
 	$(RUN) -m benchmarks.run
