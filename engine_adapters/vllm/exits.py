@@ -16,6 +16,8 @@ _PREFIX = re.compile(
 )
 _EXCEPTION = re.compile(r"^(?:[a-z_][\w]*\.)*[A-Z]\w*(?:Error|Exception|Exit)(?::.*)?$")
 _SERVING = re.compile(r"Application startup complete")
+# what the others say of a process of the engine that has vanished
+_VANISHED = re.compile(r"engine core exited unexpectedly|died unexpectedly")
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +250,19 @@ def explain_exit(log_lines: Sequence[str], exit_text: str) -> tuple[str, str, st
     for name, explained in _SIGNALS.items():
         if name in exit_text:
             return explained
+    if _was_killed_inside(lines):
+        return _SIGNALS["SIGKILL"]
     return _from_exception(lines, exit_text)
+
+
+def _was_killed_inside(lines: Sequence[str]) -> bool:
+    """Returns whether a process inside the engine ended without a word: all errors in the log are of the others."""
+    for line in lines:
+        if _EXCEPTION.match(line):
+            return False
+        if _VANISHED.search(line):
+            return True
+    return False
 
 
 def _from_exception(lines: Sequence[str], exit_text: str) -> tuple[str, str, str]:

@@ -25,6 +25,8 @@ RECORDED = Path(__file__).parent / "recorded"
         ("cpu-memory", "cpu_out_of_memory", "64.0 GiB"),
         ("no-guard", "key_missing", "key"),
         ("import-error", "engine_not_installed", "not installed"),
+        ("core-killed", "killed", "was killed"),
+        ("worker-killed", "killed", "was killed"),
     ],
 )
 def test_a_recorded_failure_is_explained(file: str, code: str, part_of_sentence: str) -> None:
