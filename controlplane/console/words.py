@@ -1,4 +1,4 @@
-"""Words for the names that are stored: states, engines, roles, kinds of objects, levels."""
+"""Words for the names that are stored: states, engines, roles, kinds of objects, levels, verbs, rules, fields."""
 
 from __future__ import annotations
 
@@ -48,6 +48,117 @@ OTHERS: dict[str, Promise] = {
     "mixed": _("Mixed"),
     "online": _("Online"),
     "offline": _("Offline"),
+    "run": _("To run"),
+    "stop": _("To stop"),
+    "reported": _("Reported"),
+    "passed over": _("Passed over"),
+}
+
+VERBS: dict[str, Promise] = {
+    "api_key.created": _("API key made"),
+    "api_key.revoked": _("API key revoked"),
+    "controller.leads": _("Controller leads"),
+    "deployment.changed": _("Deployment changed"),
+    "deployment.cloned": _("Deployment cloned"),
+    "deployment.created": _("Deployment made"),
+    "deployment.deleted": _("Deployment deleted"),
+    "deployment.drained": _("Deployment drained"),
+    "deployment.frozen": _("Deployment frozen"),
+    "deployment.removed": _("Deployment removed"),
+    "deployment.scaled": _("Deployment scaled"),
+    "deployment.started": _("Deployment started"),
+    "deployment.stopped": _("Deployment stopped"),
+    "deployment.unfrozen": _("Deployment unfrozen"),
+    "model.changed": _("Model changed"),
+    "model.created": _("Model made"),
+    "model.deleted": _("Model removed"),
+    "node.accelerator_cordoned": _("Accelerator cordoned"),
+    "node.accelerator_uncordoned": _("Accelerator uncordoned"),
+    "node.accelerators_gone": _("Accelerators gone"),
+    "node.back": _("Node is back"),
+    "node.cordoned": _("Node cordoned"),
+    "node.drained": _("Node drained"),
+    "node.forgotten": _("Node forgotten"),
+    "node.joined": _("Node joined"),
+    "node.lost": _("Node lost"),
+    "node.moved": _("Node moved"),
+    "node.restarted": _("Node worker restarted"),
+    "node.uncordoned": _("Node uncordoned"),
+    "pool.changed": _("Pool changed"),
+    "pool.created": _("Pool made"),
+    "pool.deleted": _("Pool removed"),
+    "replica.drained": _("Replica drained"),
+    "replica.draining": _("Replica draining"),
+    "replica.failed": _("Replica failed"),
+    "replica.placed": _("Replica placed"),
+    "replica.ready": _("Replica ready"),
+    "replica.restarted": _("Replica restarted"),
+    "replica.starting": _("Replica starting"),
+    "replica.stopped": _("Replica stopped"),
+    "replica.warming": _("Replica warming"),
+    "system.restored": _("Backup restored"),
+    "tenant.changed": _("Tenant changed"),
+    "tenant.created": _("Tenant made"),
+    "tenant.deleted": _("Tenant removed"),
+    "token.created": _("Token made"),
+    "token.revoked": _("Token revoked"),
+    "user.changed": _("User changed"),
+    "user.created": _("User made"),
+    "user.deleted": _("User removed"),
+    "user.password_changed": _("Password changed"),
+    "variant.changed": _("Variant changed"),
+    "variant.created": _("Variant made"),
+    "variant.deleted": _("Variant removed"),
+}
+
+RULES: dict[str, Promise] = {
+    "asked": _("Asked for"),
+    "drain_first": _("Drain first"),
+    "frozen": _("Frozen"),
+    "placement": _("Placement"),
+    "replace": _("Replacement"),
+    "replicas": _("Number of replicas"),
+    "report_refused": _("Report refused"),
+    "restart": _("Restart"),
+    "rollout": _("Rollout"),
+    "scale": _("Scale"),
+    "unknown_replica": _("Unknown replica"),
+}
+
+# fields of a wish, as journal and refusals name them; an engine's settings have labels of their own
+FIELDS: dict[str, Promise] = {
+    "accelerators": _("Accelerators a replica"),
+    "accelerators_per_replica": _("Accelerators a replica"),
+    "architecture": _("Architecture"),
+    "context_length_tokens": _("Context length"),
+    "description": _("Description"),
+    "desired_state": _("Wanted state"),
+    "display_name": _("Display name"),
+    "email": _("E-mail"),
+    "engine": _("Engine"),
+    "external_key": _("Key"),
+    "external_model": _("Model name there"),
+    "external_url": _("Endpoint"),
+    "family": _("Family"),
+    "hot": _("Hot"),
+    "is_active": _("May log in"),
+    "licence": _("Licence"),
+    "model_path": _("Model files"),
+    "name": _("Name"),
+    "parameters": _("Parameters"),
+    "password": _("Password"),
+    "path": _("Files"),
+    "pipeline_parallel": _("Pipeline parallel"),
+    "precision": _("Precision"),
+    "purpose": _("Purpose"),
+    "replicas": _("Replicas"),
+    "role": _("Role"),
+    "served_model_name": _("Served as"),
+    "settings": _("Settings"),
+    "size_bytes": _("Size"),
+    "source": _("Source"),
+    "tensor_parallel": _("Tensor parallel"),
+    "variant": _("Variant"),
 }
 
 
@@ -59,3 +170,19 @@ def state(name: str) -> str:
 def of(name: str) -> str:
     """Returns the word for any stored name; an unknown one is shown as it is."""
     return str(STATES.get(name) or OTHERS.get(name) or name)
+
+
+def verb(name: str) -> str:
+    """Returns what the journal's verb says; an unknown one is shown as it is."""
+    return str(VERBS.get(name, name))
+
+
+def rule(name: str) -> str:
+    """Returns what a rule of the system is called; an unknown one is shown as it is."""
+    return str(RULES.get(name, name))
+
+
+def inside(name: str) -> str:
+    """Returns the word for a stored name that stands inside a sentence, however it is written there."""
+    known = FIELDS.get(name) or STATES.get(name) or OTHERS.get(name) or OTHERS.get(name.lower())
+    return str(known or name)

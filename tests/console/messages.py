@@ -1,7 +1,7 @@
 """Every string of the program that gettext is asked for, found without gettext's own tools.
 
-As a program (`python -m tests.console.messages`) it adds what is missing to the Chinese catalogue, untranslated, and
-drops what is no longer used.
+As a program (`python -m tests.console.messages`) it adds what is missing to the Chinese catalogues, untranslated, and
+drops what is no longer used. `django.po` has what pages ask for, `said.po` what is said below (`sentence_source`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,12 @@ from pathlib import Path
 import polib
 from django.utils.translation.template import templatize
 
+from tests.console import sentence_source
+
 ROOT = Path(__file__).resolve().parents[2]
 CATALOGUE = ROOT / "locale" / "zh_Hans" / "LC_MESSAGES" / "django.po"
+SAID = CATALOGUE.with_name("said.po")
+HOLE = re.compile(r"\{(\w+)\}")
 _NAMES = {"_", "gettext", "gettext_lazy", "gettext_noop"}
 _PLURALS = {"ngettext", "ngettext_lazy"}
 
@@ -81,23 +85,44 @@ def _of_engines() -> dict[Message, str]:
 
 
 def update() -> None:
-    """Brings the catalogue's entries in line with the program."""
-    catalogue = polib.pofile(str(CATALOGUE)) if CATALOGUE.exists() else polib.POFile(wrapwidth=120)
-    catalogue.wrapwidth = 120
+    """Brings the catalogues' entries in line with the program."""
+    known = {(entry.msgid, entry.msgid_plural): entry for entry in _opened(CATALOGUE)}
+    entries = []
+    for message, place in sorted(all_messages().items(), key=lambda item: (item[1], item[0])):
+        entry = known.get(message) or _new_entry(message)
+        entry.occurrences = [(place, "")]
+        entries.append(entry)
+    _save(CATALOGUE, entries)
+    _save(SAID, list(_said_entries(list(_opened(SAID)))))
+
+
+def _said_entries(old: list[polib.POEntry]) -> Iterator[polib.POEntry]:
+    known = {entry.msgid: entry for entry in old}
+    renamed = {HOLE.sub("{}", entry.msgid): entry for entry in old}
+    for found, place in sorted(sentence_source.templates().items(), key=lambda item: (item[1], item[0].text)):
+        context = "part" if found.part else None
+        entry = polib.POEntry(msgid=found.text, msgstr="", msgctxt=context, occurrences=[(place, "")])
+        before = known.get(found.text) or renamed.get(HOLE.sub("{}", found.text))
+        if before is not None:  # a value that has another name now keeps its translation
+            names = dict(zip(HOLE.findall(before.msgid), HOLE.findall(found.text), strict=True))
+            entry.msgstr = HOLE.sub(lambda hole: f"{{{names.get(hole[1], hole[1])}}}", str(before.msgstr))  # noqa: B023
+        yield entry
+
+
+def _opened(path: Path) -> polib.POFile:
+    return polib.pofile(str(path)) if path.exists() else polib.POFile()
+
+
+def _save(path: Path, entries: list[polib.POEntry]) -> None:
+    catalogue = polib.POFile(wrapwidth=120)
     catalogue.metadata = {
         "Content-Type": "text/plain; charset=utf-8",
         "Language": "zh_Hans",
         "Plural-Forms": "nplurals=1; plural=0;",
     }
-    known = {(entry.msgid, entry.msgid_plural): entry for entry in catalogue}
-    wanted = all_messages()
-    catalogue[:] = []
-    for message, place in sorted(wanted.items(), key=lambda item: (item[1], item[0])):
-        entry = known.get(message) or _new_entry(message)
-        entry.occurrences = [(place, "")]
-        catalogue.append(entry)
-    CATALOGUE.parent.mkdir(parents=True, exist_ok=True)
-    catalogue.save(str(CATALOGUE))
+    catalogue.extend(entries)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    catalogue.save(str(path))
 
 
 def _new_entry(message: Message) -> polib.POEntry:

@@ -14,7 +14,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from controlplane.console import frame, memory, units, words
+from controlplane.console import frame, memory, sentences, units, words
 
 register = template.Library()
 
@@ -196,6 +196,31 @@ def parameters(value: int | None) -> str:
 def word(name: str) -> str:
     """The word for a state, status, engine, role, verb, level or kind of object."""
     return words.of(name)
+
+
+@register.filter
+def said(sentence: str) -> str:
+    """A sentence that came from below, in the reader's language; what stays English is marked as English."""
+    told = sentences.said(sentence)
+    return format_html('<span lang="en">{}</span>', told) if sentences.is_foreign(told) else told
+
+
+@register.filter
+def said_plain(sentence: str) -> str:
+    """The same without markup, for attributes and for texts that are cut."""
+    return sentences.said(sentence)
+
+
+@register.simple_tag
+def verb(name: str) -> SafeString:
+    """What an event did; its name, by which it is searched, is the title."""
+    return format_html('<span class="tag" title="{}">{}</span>', name, words.verb(name))
+
+
+@register.simple_tag
+def rule(name: str) -> SafeString:
+    """The rule behind a decision; its name is the title."""
+    return format_html('<span class="tag" title="{}">{}</span>', name, words.rule(name))
 
 
 @register.filter

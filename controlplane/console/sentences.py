@@ -1,0 +1,252 @@
+"""Sentences that come in English from below (journal, decisions, reasons, refusals) in the reader's language.
+
+What is stored and what REST answers stays English. The catalogue `locale/<language>/LC_MESSAGES/said.po` has a template
+for each sentence that the program can say, with named holes for its values, and the template's translation; both are
+found in the source by `python -m tests.console.messages`. Entries with the context `part` stand inside others only.
+
+Guarantees
+    An unknown sentence comes back as it is; names and numbers are never changed. Time grows with the text's length
+    times the number of templates: a template is compared from its start by plain searches that never go back. What
+    would take too long (`LONGEST`, `_MOST_TRIALS`) stays English.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+import polib
+from django.conf import settings
+from django.utils.translation import get_language, gettext, to_locale
+
+from controlplane.console import words
+from engine_adapters import registry
+
+LONGEST = 2000  # characters; what is longer is no sentence
+_REMEMBERED = 4096
+_MOST_TRIALS = 20_000  # comparisons for one text
+_DEEPEST = 4
+_MOST_PIECES = 40
+_HOLE = re.compile(r"\{(\w+)\}")
+_LETTERS = re.compile(r"[A-Za-z]{2}")
+_SEPARATORS = {"; ": "；", ", ": "，"}
+
+# Holes that hold words of Headworks, and holes that hold further sentences or parts of them. All others hold names,
+# numbers and other people's words, which stay as they are.
+WORDS = frozenset({"desired_state", "engine", "field", "kind", "new", "object_kind", "old", "purpose", "role", "role2"})
+PHRASES = frozenset(
+    {"drained", "exit_text", "message", "outdated", "parts", "reason", "shown", "text", "told", "waiting_why", "what",
+     "why", "wrong"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A sentence as texts around holes: `texts` has one more than `holes`, and its first or last may be empty."""
+
+    texts: tuple[str, ...]
+    holes: tuple[str, ...]
+    translation: str
+
+    @property
+    def weight(self) -> int:
+        """How many characters are given: of two templates that fit, the one with more is meant."""
+        return sum(map(len, self.texts))
+
+    def read(self, text: str) -> dict[str, str] | None:
+        """Returns the values of the holes, None when the text is not of this template. No hole is empty."""
+        first, last = self.texts[0], self.texts[-1]
+        if not self.holes:
+            return {} if text == first else None
+        if not text.startswith(first) or not text.endswith(last):
+            return None
+        at, end = len(first), len(text) - len(last)
+        values: dict[str, str] = {}
+        for name, following in zip(self.holes, self.texts[1:-1], strict=False):
+            found = text.find(following, at + 1, end)
+            if found < 0:
+                return None
+            values[name] = text[at:found]
+            at = found + len(following)
+        if at >= end:
+            return None
+        values[self.holes[-1]] = text[at:end]
+        return values
+
+
+@dataclass(slots=True)
+class Book:
+    """The templates of one language, by the word that they begin with; "" = they begin with a hole."""
+
+    sentences: dict[str, list[Template]] = field(default_factory=dict)
+    parts: dict[str, list[Template]] = field(default_factory=dict)
+
+    def candidates(self, text: str, *, part: bool) -> Iterable[Template]:
+        """Yields what the text may be of."""
+        for shelf in (self.sentences, self.parts) if part else (self.sentences,):
+            yield from shelf.get(_first_word(text), ())
+            yield from shelf.get("", ())
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a text may mean: in the reader's language, whether nothing in it stayed English, and how many characters
+    were taken over as names and values. The reading that takes over the least is the one that was meant."""
+
+    text: str
+    whole: bool
+    taken_over: int
+
+    @property
+    def rank(self) -> tuple[bool, int]:
+        return self.whole, -self.taken_over
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Translates one text; `trials` bounds the work."""
+
+    book: Book
+    trials: int = _MOST_TRIALS
+
+    def sentence(self, text: str, depth: int = 0, *, part: bool = False) -> Reading | None:
+        """Returns the best reading; None for a text that is not known."""
+        readings = []
+        for template in self.book.candidates(text, part=part):
+            self.trials -= 1
+            if self.trials < 0:
+                break
+            values = template.read(text)
+            if values is not None:
+                readings.append(self._filled(template, values, depth))
+        return max(readings, key=lambda one: one.rank, default=None)
+
+    def _filled(self, template: Template, values: Mapping[str, str], depth: int) -> Reading:
+        told = {name: self._value(name, value, depth) for name, value in values.items()}
+        return Reading(
+            _HOLE.sub(lambda hole: told[hole[1]].text, template.translation),
+            all(one.whole for one in told.values()),
+            sum(one.taken_over for one in told.values()),
+        )
+
+    def _value(self, name: str, value: str, depth: int) -> Reading:
+        if name == "unit":
+            return Reading(gettext(value), True, 0)
+        if name in WORDS:
+            return _word(value) or Reading(value, True, len(value))
+        if name in PHRASES and depth < _DEEPEST and _LETTERS.search(value):
+            return self._phrase(value, depth + 1)
+        return Reading(value, True, len(value))
+
+    def _phrase(self, text: str, depth: int) -> Reading:
+        readings = [self._list(text, separator, depth) for separator in _SEPARATORS] + [self._known(text, depth)]
+        known = [one for one in readings if one is not None]
+        return max(known, key=lambda one: one.rank, default=_unknown(text))
+
+    def _list(self, text: str, separator: str, depth: int) -> Reading | None:
+        pieces = text.split(separator)
+        if not 1 < len(pieces) <= _MOST_PIECES:
+            return None
+        told = self._members(pieces, separator, depth)
+        if not any(one.whole for one in told):
+            return None
+        *others, last = (one.text for one in told)
+        joined = _SEPARATORS[separator].join([*(one.removesuffix("。") for one in others), last])
+        return Reading(joined, all(one.whole for one in told), sum(one.taken_over for one in told))
+
+    def _members(self, pieces: list[str], separator: str, depth: int) -> list[Reading]:
+        """Reads a list whose members may have the separator inside: as few pieces a member as make sense."""
+        told: list[Reading] = []
+        at = 0
+        while at < len(pieces):
+            for taken in (1, 2, 3):
+                found = self._known(separator.join(pieces[at : at + taken]), depth)
+                if found and found.whole:
+                    break
+            else:
+                taken, found = 1, self._known(pieces[at], depth)
+            told.append(found or _unknown(pieces[at]))
+            at += taken
+        return told
+
+    def _known(self, text: str, depth: int) -> Reading | None:
+        return _word(text) or self.sentence(text, depth, part=True)
+
+
+def said(text: str) -> str:
+    """Returns a sentence of the program in the reader's language; one that is not known as it is."""
+    language = get_language() or "en"
+    if not text or language.startswith("en") or len(text) > LONGEST:
+        return text
+    return _said(language, text)
+
+
+def is_foreign(text: str) -> bool:
+    """Returns whether a text is English on a page that is not: it then says so to screen readers."""
+    return not (get_language() or "en").startswith("en") and bool(_LETTERS.search(text)) and max(text) < "\u2e80"
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _said(language: str, text: str) -> str:
+    found = _Reader(_book(language)).sentence(text)
+    return found.text if found else text
+
+
+@lru_cache(maxsize=8)
+def _book(language: str) -> Book:
+    for place in settings.LOCALE_PATHS:
+        folder = Path(place) / to_locale(language) / "LC_MESSAGES"
+        if (folder / "said.mo").exists():
+            return book(polib.mofile(str(folder / "said.mo")))
+        if (folder / "said.po").exists():
+            return book(polib.pofile(str(folder / "said.po")))
+    return Book()
+
+
+def book(entries: Iterable[polib.POEntry | polib.MOEntry]) -> Book:
+    """Returns the templates of a catalogue; what is not translated is left out."""
+    made = Book()
+    for entry in entries:
+        if not entry.msgid or not entry.msgstr:
+            continue
+        template = compiled(entry.msgid, entry.msgstr)
+        shelf = made.parts if entry.msgctxt == "part" else made.sentences
+        shelf.setdefault(_key(template), []).append(template)
+    for shelf in (made.sentences, made.parts):
+        for templates in shelf.values():
+            templates.sort(key=lambda one: -one.weight)
+    return made
+
+
+def compiled(template: str, translation: str) -> Template:
+    """Returns a template with its holes found."""
+    pieces = _HOLE.split(template)
+    return Template(tuple(pieces[::2]), tuple(pieces[1::2]), translation)
+
+
+def _key(template: Template) -> str:
+    """The first word, where it is given whole: it ends with a blank, or the template has no holes."""
+    first = template.texts[0]
+    return _first_word(first) if " " in first or not template.holes else ""
+
+
+def _first_word(text: str) -> str:
+    return text.partition(" ")[0]
+
+
+def _word(text: str) -> Reading | None:
+    """Returns the word for a stored name that stands inside a sentence: a state, a role, a field, a setting."""
+    name = text.removeprefix("settings.")
+    if name != text:
+        fields = (field for engine in registry.names() for field in registry.get(engine).fields())
+        word = next((gettext(field.label) for field in fields if field.name == name), text)
+    else:
+        word = words.inside(text)
+    return Reading(word, True, 0) if word != text else None
+
+
+def _unknown(text: str) -> Reading:
+    return Reading(text, False, len(text))

@@ -1,0 +1,280 @@
+"""Every sentence that the program says in English and stores or passes on, found in the source as a template.
+
+A sentence is a string that begins like one, ends with a full stop or a question mark and is neither a docstring, a
+line of a log, a help text nor the message of an error that nobody is shown. Its values become holes with names:
+`f"There is no node {name}."` is the template `There is no node {name}.`. What a sentence takes from a choice
+(`'hot' if hot else 'cold'`, or a variable that was given such texts above) is written out: one template each.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PLACES = (
+    "controlplane/accounts", "controlplane/backup/load.py", "controlplane/catalog", "controlplane/console",
+    "controlplane/deployments", "controlplane/domain", "controlplane/fleet", "controlplane/journal",
+    "controlplane/lib/endpoint.py", "controlplane/lib/upstream.py", "controlplane/traffic",
+    "controlplane/gateway/errors.py", "controlplane/gateway/forward.py", "controlplane/gateway/relay.py",
+    "controlplane/gateway/routes.py", "controlplane/gateway/snapshot.py", "engine_adapters", "workers/node",
+)  # fmt: skip
+_NO_PLACES = {"api", "api.py", "migrations", "management", "server", "demo", "health.py"}
+# functions whose answers become parts of a sentence
+PARTS = {
+    "controlplane/domain/placement.py": ("why_not", "_missing", "sentence"),
+    "controlplane/deployments/controller/view.py": ("_slot",),
+    "controlplane/deployments/services/checking.py": ("check",),
+    "controlplane/deployments/services/deployments.py": ("_sentence",),
+    "controlplane/catalog/services/models.py": ("delete_model", "delete_variant"),
+    "workers/node/processes.py": ("reap",),
+    "workers/node/supervisor_replica.py": ("look",),
+}
+_QUIET_CALLS = {"SettingField", "add_argument", "compile", "format_html", "static", "getLogger"}
+_GETTEXT = {"_", "gettext", "gettext_lazy", "ngettext", "ngettext_lazy"}
+_QUIET_ERRORS = re.compile(
+    r"^(ValueError|TypeError|RuntimeError|KeyError|LookupError|SystemExit|ImproperlyConfigured|InvalidTransitionError"
+    r"|LostError|WireError|ScrapeError|ConfigError|NotImplementedError)\b"
+)
+_QUIET_KEYWORDS = {"help", "help_text", "description", "extra"}
+_MOST_VARIANTS = 24
+_MARKED_HOLE = re.compile(r"\{(\w+)\}")
+
+Piece = str | ast.expr  # a text, or the expression of a hole
+Variant = tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A template, and whether it stands for itself or only inside another."""
+
+    text: str
+    part: bool
+
+
+@dataclass(slots=True)
+class _Scope:
+    """What the names of one function, or of the module, were given."""
+
+    names: dict[str, list[ast.expr | None]] = field(default_factory=dict)
+    outer: _Scope | None = None
+
+    def given(self, name: str) -> list[ast.expr | None]:
+        if name in self.names:
+            return self.names[name]
+        return self.outer.given(name) if self.outer else [None]
+
+
+def templates() -> dict[Found, str]:
+    """Returns template -> the file it is in."""
+    found: dict[Found, str] = {}
+    for path in sorted(_files()):
+        place = str(path.relative_to(ROOT))
+        for one in of_source(path.read_text(encoding="utf-8"), PARTS.get(place, ())):
+            found.setdefault(one, place)
+    return found
+
+
+def _files() -> Iterator[Path]:
+    for place in PLACES:
+        paths = [ROOT / place] if place.endswith(".py") else (ROOT / place).rglob("*.py")
+        for path in paths:
+            inner = path.relative_to(ROOT).parts[1:]
+            if not _NO_PLACES & set(inner) and "/".join(inner[-2:]) not in _NO_PLACES:
+                yield path
+
+
+def of_source(source: str, parts: tuple[str, ...] = ()) -> Iterator[Found]:
+    """Yields the templates of one file; every text in the functions `parts` counts as a part."""
+    tree = ast.parse(source)
+    yield from _Walk(parts).walk(tree, _scope_of(tree, None), part=False)
+
+
+@dataclass(slots=True)
+class _Walk:
+    parts: tuple[str, ...]
+
+    def walk(self, node: ast.AST, scope: _Scope, *, part: bool) -> Iterator[Found]:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            scope, part = _scope_of(node, scope), node.name in self.parts
+            if node.name in ("__str__", "check_invariants"):
+                return
+        for child in _children(node):
+            if isinstance(child, ast.expr) and _is_text(child):
+                yield from _templates(child, scope, part=part)
+                for inner in ast.walk(child) if part else ():
+                    if isinstance(inner, ast.GeneratorExp | ast.ListComp):
+                        yield from self.walk(inner, scope, part=part)
+            else:
+                yield from self.walk(child, scope, part=part)
+
+
+def _children(node: ast.AST) -> Iterator[ast.AST]:
+    """Yields what is below a node, without what is not said to anybody."""
+    if isinstance(node, ast.Assert):
+        return
+    if isinstance(node, ast.Raise) and node.exc is not None and _QUIET_ERRORS.match(ast.unparse(node.exc)):
+        return
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return  # a docstring
+    if isinstance(node, ast.Call):
+        name = ast.unparse(node.func)
+        if name in _GETTEXT or name.startswith(("log.", "logger.")) or name.rpartition(".")[2] in _QUIET_CALLS:
+            return
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.keyword) and child.arg in _QUIET_KEYWORDS):
+            yield child
+
+
+def _is_text(node: ast.expr) -> bool:
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.Add) and (_is_text(node.left) or _is_text(node.right))
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def _templates(node: ast.expr, scope: _Scope, *, part: bool) -> Iterator[Found]:
+    for variant in variants(node, scope):
+        text = render(variant)
+        if is_sentence(text):
+            yield Found(text, part=False)
+        elif part and _is_part(variant, text):
+            yield Found(text, part=True)
+
+
+def _is_part(variant: Variant, text: str) -> bool:
+    if isinstance(variant[0], str) and variant[0].startswith(" "):
+        return False  # it is written out where it is put in
+    return " " in text and bool(re.search(r"[a-z]{2}|: |→", _MARKED_HOLE.sub("", text)))
+
+
+def is_sentence(text: str) -> bool:
+    """Returns whether a template reads like a sentence."""
+    words = _MARKED_HOLE.sub("", text)
+    if not re.match(r"[A-Z{`\-]|vLLM", text) or re.search(r"\(\?P|\\[dSsw.]|\n|://\{", text):
+        return False
+    ends = re.search(r"[.?]$", text) and " " in text
+    goes_on = re.search(r"(: |[.:;] )\{\w+\}$", text) and words.count(" ") > 1
+    return bool((ends or goes_on) and re.search(r"[a-z]{2,}", words))
+
+
+def variants(node: ast.expr, scope: _Scope, depth: int = 0) -> list[Variant]:
+    """Returns what a text can be; what is not known here is a hole."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return [(text,)]
+        case ast.JoinedStr(values=values):
+            return _product([variants(one, scope, depth) for one in values])
+        case ast.FormattedValue(value=value):
+            return _of_hole(value, scope, depth)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _product([_of_hole(left, scope, depth), _of_hole(right, scope, depth)])
+    return [(node,)]
+
+
+def _of_hole(node: ast.expr, scope: _Scope, depth: int) -> list[Variant]:
+    if depth > 4:
+        return [(node,)]
+    if isinstance(node, ast.IfExp):
+        return [*_of_hole(node.body, scope, depth + 1), *_of_hole(node.orelse, scope, depth + 1)]
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and _is_text(node.values[-1]):
+        return [one for value in node.values for one in _of_hole(value, scope, depth + 1)]
+    if _is_text(node):
+        return variants(node, scope, depth + 1)
+    if not isinstance(node, ast.Name):
+        return [(node,)]
+    given = scope.given(node.id)
+    known = [one for value in given if value is not None for one in _of_hole(value, scope, depth + 1)]
+    told = [one for one in known if not any(isinstance(piece, ast.expr) and len(one) == 1 for piece in one)]
+    worded = any(re.search(r"[A-Za-z]{2}", "".join(p for p in one if isinstance(p, str))) for one in told)
+    if not told or not (worded or ("",) in told):
+        return [(node,)]
+    unknown = None in given or len(told) < len(known)
+    return [*told, *([(node,)] if unknown else [])]
+
+
+def _product(choices: list[list[Variant]]) -> list[Variant]:
+    found = [tuple(itertools.chain(*one)) for one in itertools.islice(itertools.product(*choices), _MOST_VARIANTS + 1)]
+    assert len(found) <= _MOST_VARIANTS, f"a sentence with too many choices: {render(found[0])}"
+    return list(dict.fromkeys(found))
+
+
+def render(variant: Variant) -> str:
+    """Returns the template of a text."""
+    text = ""
+    used: dict[str, int] = {}
+    for piece in variant:
+        if isinstance(piece, str):
+            text += piece
+            continue
+        name = hole_name(piece)
+        used[name] = used.get(name, 0) + 1
+        text += "{" + (f"{name}{used[name]}" if used[name] > 1 else name) + "}"
+    return text.strip()
+
+
+def hole_name(node: ast.expr) -> str:
+    """Returns a name for a value, after its expression."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name.lower().strip("_")
+        case ast.Call(func=ast.Name(id="len"), args=[value]):
+            return f"{hole_name(value)}_count"
+        case ast.Call(args=[value, *_]):
+            return hole_name(value)
+        case ast.Call(func=ast.Attribute(value=value)):
+            return hole_name(value)
+        case ast.Call(func=ast.Name(id=name)) | ast.Subscript(slice=ast.Constant(value=str(name))):
+            return name.lower().strip("_")
+        case ast.Subscript(value=value) | ast.BinOp(left=value) | ast.BoolOp(values=[value, *_]):
+            return hole_name(value)
+        case ast.GeneratorExp(elt=value) | ast.ListComp(elt=value) | ast.FormattedValue(value=value):
+            return hole_name(value)
+    return "value"
+
+
+def _scope_of(node: ast.AST, outer: _Scope | None) -> _Scope:
+    scope = _Scope(outer=outer)
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        for one in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
+            scope.names[one.arg] = [None]
+    for inner in _own(node):
+        for name, value in _assigned(inner):
+            if not isinstance(node, ast.Module) or (value is not None and " " in ast.unparse(value)):
+                scope.names.setdefault(name, []).append(value)
+    return scope
+
+
+def _own(node: ast.AST) -> Iterator[ast.AST]:
+    """Yields what is inside a function or module, without the functions in it."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield child
+            yield from _own(child)
+
+
+def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            yield name, value
+        case ast.AnnAssign(target=ast.Name(id=name), value=value):
+            yield name, value
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+            for target, value in zip(targets, values, strict=False):
+                if isinstance(target, ast.Name):
+                    yield target.id, value
+        case ast.Assign(targets=targets):
+            for one in ast.walk(ast.Tuple(elts=targets)):
+                if isinstance(one, ast.Name):
+                    yield one.id, None
+        case ast.For(target=target) | ast.comprehension(target=target):
+            for one in ast.walk(target):
+                if isinstance(one, ast.Name):
+                    yield one.id, None
+        case ast.AugAssign(target=ast.Name(id=name)) | ast.NamedExpr(target=ast.Name(id=name)):
+            yield name, None
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+            yield name, None
