@@ -25,6 +25,7 @@ class EventSerializer(serializers.Serializer[Event]):
     object_kind = serializers.CharField()
     object_id = serializers.CharField(help_text="The object's address.")
     object_name = serializers.CharField()
+    deployment = serializers.CharField(help_text="Which one it concerns, such as the one of a replica; or empty.")
     message = serializers.CharField()
     numbers = Facts()
     level = serializers.ChoiceField([("info", "info"), ("warning", "warning"), ("error", "error")])
@@ -42,6 +43,7 @@ class DecisionSerializer(serializers.Serializer[Decision]):
     object_kind = serializers.CharField()
     object_id = serializers.CharField()
     object_name = serializers.CharField()
+    deployment = serializers.CharField(help_text="Which one it concerns, such as the one of a replica; or empty.")
     before = serializers.CharField()
     after = serializers.CharField()
     why = serializers.CharField()
@@ -54,6 +56,7 @@ class EventQuery(PageQuery):
 
     object_kind = serializers.CharField(required=False, max_length=32)
     object_id = serializers.CharField(required=False, max_length=200)
+    deployment = serializers.CharField(required=False, max_length=63, help_text="With those of its replicas.")
     verb = serializers.CharField(
         required=False, max_length=64, help_text="Ends with a dot: a family, as `deployment.`."
     )
@@ -68,6 +71,7 @@ class DecisionQuery(PageQuery):
 
     object_kind = serializers.CharField(required=False, max_length=32)
     object_id = serializers.CharField(required=False, max_length=200)
+    deployment = serializers.CharField(required=False, max_length=63, help_text="With those of its replicas.")
     rule = serializers.CharField(required=False, max_length=64)
     since = serializers.DateTimeField(required=False)
     search = serializers.CharField(required=False, max_length=100)

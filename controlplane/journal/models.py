@@ -20,6 +20,7 @@ class Event(models.Model):
     object_kind = models.CharField(max_length=32)
     object_id = models.CharField(max_length=200)
     object_name = models.CharField(max_length=200, blank=True)
+    deployment = models.CharField(max_length=63, blank=True)  # that it concerns, such as the one of a replica
     message = models.TextField()
     numbers = models.JSONField(default=dict)
     level = models.CharField(max_length=8, default="info")  # info | warning | error
@@ -27,7 +28,10 @@ class Event(models.Model):
 
     class Meta:
         ordering = ["-at", "-id"]
-        indexes = [models.Index(fields=["object_kind", "object_id", "-at"], name="event_by_object")]
+        indexes = [
+            models.Index(fields=["object_kind", "object_id", "-at"], name="event_by_object"),
+            models.Index(fields=["deployment", "-at"], name="event_by_deployment"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.verb} {self.object_name}"
@@ -43,6 +47,7 @@ class Decision(models.Model):
     object_kind = models.CharField(max_length=32)
     object_id = models.CharField(max_length=200)
     object_name = models.CharField(max_length=200, blank=True)
+    deployment = models.CharField(max_length=63, blank=True)  # that it concerns, such as the one of a replica
     before = models.CharField(max_length=200, blank=True)
     after = models.CharField(max_length=200, blank=True)
     why = models.TextField()
@@ -51,7 +56,10 @@ class Decision(models.Model):
 
     class Meta:
         ordering = ["-last_at", "-id"]
-        indexes = [models.Index(fields=["object_kind", "object_id", "-last_at"], name="decision_by_object")]
+        indexes = [
+            models.Index(fields=["object_kind", "object_id", "-last_at"], name="decision_by_object"),
+            models.Index(fields=["deployment", "-last_at"], name="decision_by_deployment"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.rule}: {self.before} → {self.after}"

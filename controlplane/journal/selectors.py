@@ -14,6 +14,7 @@ def events(
     *,
     object_kind: str | None = None,
     object_id: str | None = None,
+    deployment: str | None = None,
     verb: str | None = None,
     actor: str | None = None,
     level: str | None = None,
@@ -23,13 +24,16 @@ def events(
 ) -> QuerySet[Event]:
     """Returns events, newest first. `verb` may end with a dot to mean a family, such as `deployment.`.
 
-    Those of users, tokens and keys are left out unless `with_accounts` says that the reader may see them.
+    `deployment` gives also those of its replicas. Those of users, tokens and keys are left out unless `with_accounts`
+    says that the reader may see them.
     """
     rows = Event.objects.all() if with_accounts else Event.objects.exclude(object_kind__in=ACCOUNT_KINDS)
     if object_kind:
         rows = rows.filter(object_kind=object_kind)
     if object_id:
         rows = rows.filter(object_id=object_id)
+    if deployment:
+        rows = rows.filter(deployment=deployment)
     if verb:
         rows = rows.filter(verb__startswith=verb) if verb.endswith(".") else rows.filter(verb=verb)
     if actor:
@@ -47,16 +51,19 @@ def decisions(
     *,
     object_kind: str | None = None,
     object_id: str | None = None,
+    deployment: str | None = None,
     rule: str | None = None,
     since: datetime | None = None,
     search: str | None = None,
 ) -> QuerySet[Decision]:
-    """Returns what the system decided by itself, newest first."""
+    """Returns what the system decided by itself, newest first; of a `deployment` also what is about its replicas."""
     rows = Decision.objects.all()
     if object_kind:
         rows = rows.filter(object_kind=object_kind)
     if object_id:
         rows = rows.filter(object_id=object_id)
+    if deployment:
+        rows = rows.filter(deployment=deployment)
     if rule:
         rows = rows.filter(rule=rule)
     if since:

@@ -1,6 +1,7 @@
-// Revisions and decisions on the time axis: a line, and a button that tells why.
+// Revisions, decisions and failures on the time axis: a line, and a button that tells why.
 import { absolute } from "./format.js";
 
+const LETTERS = { revision: "R", decision: "D", failure: "F" };
 let marks = [];
 let card = null;
 
@@ -38,7 +39,7 @@ export function buildMarks(chart, tabbable) {
     button.mark = mark;
     button.dataset.kind = mark.kind;
     button.setAttribute("aria-label", `${mark.title}, ${absolute(new Date(mark.t * 1000))}`);
-    button.textContent = mark.kind === "revision" ? "R" : "D";
+    button.textContent = LETTERS[mark.kind] ?? "";
     button.style.left = `${chart.u.valToPos(mark.t, "x") + chart.u.bbox.left / devicePixelRatio}px`;
   });
 }

@@ -120,3 +120,5 @@ def test_events_and_decisions_are_filtered(journal: APIClient) -> None:
     decisions = journal.get("/api/v1/decisions/", {"rule": "restart", "object_id": "chat"}).json()
     assert decisions["count"] == 7
     assert journal.get("/api/v1/decisions/", {"object_id": "code"}).json()["count"] == 0
+    for url in (EVENTS, "/api/v1/decisions/"):
+        assert [journal.get(url, {"deployment": name}).json()["count"] for name in ("chat", "code")] == [7, 0]

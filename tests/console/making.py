@@ -252,6 +252,7 @@ def make_event(verb: str, kind: str, object_id: str, message: str, *, ago_s: int
         verb=verb,
         object_kind=kind,
         object_id=object_id,
+        deployment=values.pop("deployment", _deployment_of(kind, values.get("object_name", object_id))),
         object_name=values.pop("object_name", object_id),
         message=message,
         **values,
@@ -266,10 +267,15 @@ def make_decision(rule: str, kind: str, object_id: str, why: str, *, ago_s: int 
         rule=rule,
         object_kind=kind,
         object_id=object_id,
+        deployment=values.pop("deployment", _deployment_of(kind, values.get("object_name", object_id))),
         object_name=values.pop("object_name", object_id),
         why=why,
         **values,
     )
+
+
+def _deployment_of(kind: str, name: str) -> str:
+    return name.partition("/")[0][:63] if kind in ("deployment", "replica") else ""
 
 
 def make_tenant(name: str = "search-team", description: str = "Query understanding") -> Tenant:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from controlplane.catalog.services.models import ModelWish, VariantWish, apply_model, apply_variant
 from controlplane.console.frame import object_url
+from controlplane.deployments.controller import ingest
+from controlplane.deployments.controller.carry_out import Reconciler
+from controlplane.deployments.models import Replica
+from controlplane.domain.lifecycle import Reason
 from controlplane.journal.services import record
 from tests.console import making
 from tests.console.calling import make_client
+from tests.deployments.controller.reporting import Reporter, make_observed, make_transition
+from tests.deployments.making import make_deployment
 
 pytestmark = [pytest.mark.django_db, pytest.mark.services, pytest.mark.usefixtures("valkey_server")]
 
@@ -46,6 +54,30 @@ def test_no_row_breaks_a_page() -> None:
             making.make_decision("odd", kind, address, "Odd.", ago_s=1)
     client = make_client()
     assert [client.get(path).status_code for path in PATHS] == [200] * len(PATHS)
+
+
+def test_the_journal_of_a_deployment_tells_of_its_replicas() -> None:
+    """The controller itself makes the rows: a replica is placed, fails on its node and is tried again."""
+    make_deployment("chat")
+    make_deployment("other", replicas=0)
+    reporter = Reporter()
+    ingest.take_over(reporter.report(), time.time())
+    reconciler = Reconciler()
+    while reconciler.run(time.time()):
+        pass
+    row = Replica.objects.get(deployment__name="chat")
+    failed = make_transition(1, "failed", reason=Reason("out_of_memory", "It ran out of memory."))
+    again = make_transition(2, "placed", "failed", reason=Reason("retry", "Back-off is over."))
+    ingest.take_over(reporter.report(make_observed(row.pk, "placed", seq=2, transitions=(failed, again))), time.time())
+    client = make_client()
+    text = client.get("/deployments/chat/journal/").content.decode()
+    for told in ("replica.failed", "It ran out of memory.", "Back-off is over.", "placement", "restart"):
+        assert told in text, told
+    marks = client.get("/deployments/chat/marks/").json()["marks"]
+    assert {mark["kind"] for mark in marks} == {"revision", "decision", "failure"}
+    assert "It ran out of memory." in [mark["text"] for mark in marks if mark["kind"] == "failure"]
+    other = client.get("/deployments/other/journal/").content.decode()
+    assert "replica.failed" not in other and "Back-off is over." not in other
 
 
 def test_what_happened_to_accounts_is_for_administrators() -> None:

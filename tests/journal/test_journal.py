@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from importlib import import_module
 
 import pytest
+from django.apps import apps
 from django.utils import timezone
 
 from controlplane.journal import selectors
@@ -62,6 +64,28 @@ def test_decisions_are_found_by_object_rule_and_words() -> None:
     assert list(selectors.decisions(rule="placement")) == [made]
     assert list(selectors.decisions(search="free")) == [made]
     assert selectors.decisions(since=timezone.now() + timedelta(seconds=1)).count() == 0
+
+
+def test_a_deployment_has_its_own_rows_and_those_of_its_replicas() -> None:
+    own, of_replica = make_event(), make_event(object_kind="replica", object_id="r1", deployment="chat")
+    make_event(object_id="other")
+    make_event(object_kind="node", object_id="chat")
+    assert set(selectors.events(deployment="chat")) == {own, of_replica}
+    decided = make_decision(deployment="chat")
+    make_decision(deployment="other", object_id="r2")
+    assert list(selectors.decisions(deployment="chat")) == [decided]
+
+
+def test_older_rows_get_their_deployment() -> None:
+    make_event(object_id="x" * 60)
+    make_event(object_kind="replica", object_id="r1", object_name="chat/r1")
+    make_event(object_kind="node", object_id="n1", object_name="n1/x")
+    make_decision(object_name="chat/r1")
+    make_decision(rule="unknown_replica", object_name="n1/r1")
+    Event.objects.update(deployment="")
+    import_module("controlplane.journal.migrations.0004_fill_deployment").fill(apps, None)
+    assert list(Event.objects.order_by("id").values_list("deployment", flat=True)) == ["x" * 60, "chat", ""]
+    assert list(Decision.objects.order_by("id").values_list("deployment", flat=True)) == ["chat", ""]
 
 
 def test_the_journal_is_kept_for_a_set_time(monkeypatch: pytest.MonkeyPatch) -> None:

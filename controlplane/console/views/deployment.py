@@ -122,7 +122,7 @@ def journal(request: HttpRequest, name: str) -> HttpResponse:
     context = {
         **_head(deployment, "journal"),
         "table": event_list(request, object_kind="deployment", object_id=name),
-        "decisions": journal_selectors.decisions(object_kind="deployment", object_id=name)[:20],
+        "decisions": journal_selectors.decisions(deployment=name)[:20],
     }
     return render(request, "deployment/journal.html", context)
 
@@ -179,7 +179,6 @@ def _marks(deployment: Deployment) -> list[dict[str, object]]:
         }
         for revision in deployment.revisions.order_by("-number")[:_MARKS]
     ]
-    decisions = journal_selectors.decisions(object_kind="deployment", object_id=deployment.name)
     found.extend(
         {
             "t": decision.last_at.timestamp(),
@@ -187,6 +186,15 @@ def _marks(deployment: Deployment) -> list[dict[str, object]]:
             "title": f"{decision.rule}: {decision.before} → {decision.after}" if decision.after else decision.rule,
             "text": decision.why,
         }
-        for decision in decisions[:_MARKS]
+        for decision in journal_selectors.decisions(deployment=deployment.name)[:_MARKS]
+    )
+    found.extend(
+        {
+            "t": event.at.timestamp(),
+            "kind": "failure",
+            "title": _("Replica %(id)s failed") % {"id": event.object_id},
+            "text": event.message,
+        }
+        for event in journal_selectors.events(deployment=deployment.name, verb="replica.failed")[:_MARKS]
     )
     return found

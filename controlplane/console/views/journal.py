@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
@@ -61,8 +60,7 @@ def event_list(request: HttpRequest, *, object_kind: str | None = None, object_i
         with_accounts=roles.may(request, ACCOUNT_EVENTS),
     )
     if object_kind == "deployment":
-        of_replicas = Q(object_kind="replica", object_name__startswith=f"{object_id}/")
-        rows = rows.filter(Q(object_kind=object_kind, object_id=object_id) | of_replicas)
+        rows = rows.filter(deployment=object_id)
     elif object_kind:
         rows = rows.filter(object_kind=object_kind, object_id=object_id or "")
     else:

@@ -218,6 +218,7 @@ def _decide(
         object_kind="replica" if replica_id else "deployment",
         object_id=replica_id or deployment.name,
         object_name=f"{deployment.name}/{replica_id}" if replica_id else deployment.name,
+        deployment=deployment.name,
         before=before,
         after=after,
         why=why,

@@ -137,6 +137,7 @@ def _forgotten(node: Node, row: Replica, values: dict[str, Any]) -> None:
         object_kind="replica",
         object_id=row.pk,
         object_name=f"{row.deployment.name}/{row.pk}",
+        deployment=row.deployment.name,
         before="run",
         after="stop",
         why=f"Node {node.name} lost its record of the replica, so it is replaced by a new one.",
@@ -159,17 +160,17 @@ def _step(row: Replica, step: Transition) -> ReplicaTransition:
 
 
 def _tell(node: Node, row: Replica, step: Transition) -> None:
-    name = f"{row.deployment.name}/{row.pk}"
     if step.to_state == "failed":
-        _event(node, row.pk, name, step, "error")
+        _event(node, row, step, "error")
     elif step.to_state in ("ready", "stopped"):
-        _event(node, row.pk, name, step, "info")
+        _event(node, row, step, "info")
     elif step.from_state == "failed" and step.to_state == "placed":
         record.decision(
             rule="restart",
             object_kind="replica",
             object_id=row.pk,
-            object_name=name,
+            object_name=f"{row.deployment.name}/{row.pk}",
+            deployment=row.deployment.name,
             before="failed",
             after="placed",
             why=clean(step.reason.message),
@@ -178,13 +179,14 @@ def _tell(node: Node, row: Replica, step: Transition) -> None:
         )
 
 
-def _event(node: Node, replica_id: str, name: str, step: Transition, level: str) -> None:
+def _event(node: Node, row: Replica, step: Transition, level: str) -> None:
     record.event(
         actor=Actor("system", f"node {node.name}"),
         verb=f"replica.{step.to_state}",
         object_kind="replica",
-        object_id=replica_id,
-        object_name=name,
+        object_id=row.pk,
+        object_name=f"{row.deployment.name}/{row.pk}",
+        deployment=row.deployment.name,
         message=clean(step.reason.message),
         numbers={"code": step.reason.code, "seq": step.seq},
         level=level,

@@ -100,6 +100,7 @@ def _tell(row: Replica, state: str, values: dict[str, Any]) -> None:
         object_kind="replica",
         object_id=row.pk,
         object_name=f"{row.deployment.name}/{row.pk}",
+        deployment=row.deployment.name,
         message=values["reason_message"],
         numbers={"code": values["reason_code"]},
         level="error" if state == ReplicaState.FAILED else "info",

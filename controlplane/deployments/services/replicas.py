@@ -41,7 +41,7 @@ def _end(actor: Actor, replica_id: str, drain_timeout_s: float, verb: str, messa
     name = replica.deployment.name
     record.event(
         actor=actor, verb=verb, object_kind="replica", object_id=replica_id, object_name=f"{name}/{replica_id}",
-        message=message, numbers={"drain_timeout_s": drain_timeout_s, "state": replica.state},
+        deployment=name, message=message, numbers={"drain_timeout_s": drain_timeout_s, "state": replica.state},
     )  # fmt: skip
     dispatch.wake_controller()
     notify.changed("replica", replica_id, verb)

@@ -33,12 +33,13 @@ def event(
     object_kind: str,
     object_id: str,
     object_name: str = "",
+    deployment: str = "",
     message: str,
     numbers: Mapping[str, Any] | None = None,
     level: str = "info",
     cause: str = "",
 ) -> Event:
-    """Writes what somebody did to an object."""
+    """Writes what somebody did to an object; `deployment`: which one it concerns, where that is not the object."""
     return Event.objects.create(
         at=timezone.now(),
         actor_kind=actor.kind,
@@ -47,6 +48,7 @@ def event(
         object_kind=object_kind,
         object_id=object_id,
         object_name=object_name,
+        deployment=object_id if object_kind == "deployment" else deployment,
         message=message,
         numbers=dict(numbers or {}),
         level=level,
@@ -60,13 +62,17 @@ def decision(
     object_kind: str,
     object_id: str,
     object_name: str = "",
+    deployment: str = "",
     before: str = "",
     after: str = "",
     why: str,
     numbers: Mapping[str, Any] | None = None,
     cause: str = "",
 ) -> Decision:
-    """Writes a decision of the system; the same one within `COALESCE_WITHIN` only counts up."""
+    """Writes a decision of the system; the same one within `COALESCE_WITHIN` only counts up.
+
+    `deployment`: which one it concerns, where that is not the object.
+    """
     now = timezone.now()
     same = (
         Decision.objects.filter(
@@ -86,6 +92,7 @@ def decision(
         object_kind=object_kind,
         object_id=object_id,
         object_name=object_name,
+        deployment=object_id if object_kind == "deployment" else deployment,
         before=before,
         after=after,
         why=why,
