@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from controlplane.console import words
+from controlplane.console import sentences, words
 from controlplane.deployments import selectors
 from controlplane.deployments.models import Deployment, DesiredState, Replica, ReplicaState
 
@@ -95,7 +95,7 @@ def _step(row: Replica, expected: float | None, now: datetime) -> Step:
     if row.state == ReplicaState.FAILED:
         return Step(row.pk, row.state, row.state_since, None, _failed_note(row, now))
     if row.state not in (ReplicaState.STARTING, ReplicaState.WARMING) or not expected:
-        note = row.reason_message if row.state == ReplicaState.PENDING else ""
+        note = sentences.said(row.reason_message) if row.state == ReplicaState.PENDING else ""
         return Step(row.pk, row.state, begun, None, note, stages(row.state))
     share = (now - begun).total_seconds() / max(expected, 1.0)
     note = _("This takes longer than usual; the log tells why.") if share > _LATE else ""
@@ -103,10 +103,11 @@ def _step(row: Replica, expected: float | None, now: datetime) -> Step:
 
 
 def _failed_note(row: Replica, now: datetime) -> str:
+    reason = sentences.said(row.reason_message)
     if row.retry_at is None or row.retry_at <= now:
-        return row.reason_message
+        return reason
     wait_s = (row.retry_at - now).total_seconds() + 1
-    return _("%(reason)s Tried again in %(s)d s.") % {"reason": row.reason_message, "s": wait_s}
+    return _("%(reason)s Tried again in %(s)d s.") % {"reason": reason, "s": wait_s}
 
 
 def _ending_note(row: Replica) -> str:

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 
-from controlplane.console import charts, progress, samples, settings_diff, words
+from controlplane.console import charts, progress, samples, sentences, settings_diff, words
 from controlplane.console.guard import is_fragment, page
 from controlplane.console.lists import Column, listing, params_of
 from controlplane.console.views.journal import event_list
@@ -20,6 +20,7 @@ from controlplane.deployments.models import Deployment, Engine, Replica, Replica
 from controlplane.domain.access import LOGS
 from controlplane.domain.errors import RefusedError
 from controlplane.journal import selectors as journal_selectors
+from controlplane.journal.models import Decision
 
 _MARKS = 60
 _REPLICAS = 80  # of a page; a websocket takes 100 subjects
@@ -175,7 +176,7 @@ def _marks(deployment: Deployment) -> list[dict[str, object]]:
             "t": revision.created_at.timestamp(),
             "kind": "revision",
             "title": _("Revision %(n)d") % {"n": revision.number},
-            "text": revision.note or _("Made by %(who)s.") % {"who": revision.created_by or _("the system")},
+            "text": sentences.said(revision.note) or _("Made by %(who)s.") % {"who": revision.created_by or _("the system")},
         }
         for revision in deployment.revisions.order_by("-number")[:_MARKS]
     ]
@@ -183,8 +184,8 @@ def _marks(deployment: Deployment) -> list[dict[str, object]]:
         {
             "t": decision.last_at.timestamp(),
             "kind": "decision",
-            "title": f"{decision.rule}: {decision.before} → {decision.after}" if decision.after else decision.rule,
-            "text": decision.why,
+            "title": _decided(decision),
+            "text": sentences.said(decision.why),
         }
         for decision in journal_selectors.decisions(deployment=deployment.name)[:_MARKS]
     )
@@ -193,8 +194,13 @@ def _marks(deployment: Deployment) -> list[dict[str, object]]:
             "t": event.at.timestamp(),
             "kind": "failure",
             "title": _("Replica %(id)s failed") % {"id": event.object_id},
-            "text": event.message,
+            "text": sentences.said(event.message),
         }
         for event in journal_selectors.events(deployment=deployment.name, verb="replica.failed")[:_MARKS]
     )
     return found
+
+
+def _decided(decision: Decision) -> str:
+    rule = words.rule(decision.rule)
+    return f"{rule}: {words.of(decision.before)} → {words.of(decision.after)}" if decision.after else rule

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST
 
 from controlplane.accounts import roles
 from controlplane.accounts.models import User
-from controlplane.console import gateway_client, internal_key
+from controlplane.console import gateway_client, internal_key, sentences
 from controlplane.console.guard import STATUS
 from controlplane.deployments import selectors
 from controlplane.domain.errors import RefusedError
@@ -38,7 +38,7 @@ async def try_it(request: HttpRequest, name: str) -> HttpResponseBase:
         body = _body(request, name)
         new = await sync_to_async(internal_key.ensure)()
     except RefusedError as error:
-        line = {"error": {"code": error.code, "message": error.message}}
+        line = {"error": {"code": error.code, "message": sentences.said(error.message)}}
         return JsonResponse(line, status=STATUS[error.kind])
     response = StreamingHttpResponse(_lines(body, new), content_type="application/x-ndjson")
     response["Cache-Control"] = "no-store"
@@ -76,7 +76,7 @@ async def _lines(body: dict[str, object], key_is_new: bool) -> AsyncIterator[str
             if error.status == 401 and time.monotonic() < deadline:
                 await asyncio.sleep(0.5)
                 continue
-            yield json.dumps({"error": {"code": error.code, "message": error.message}}) + "\n"
+            yield json.dumps({"error": {"code": error.code, "message": sentences.said(error.message)}}) + "\n"
             return
         except (OSError, TimeoutError, h11.ProtocolError) as error:
             text = _("The connection to the gateway broke: %(why)s.") % {"why": error or type(error).__name__}
@@ -94,7 +94,8 @@ async def _answer(body: dict[str, object]) -> AsyncIterator[dict[str, Any]]:
     async for event in events:
         data: dict[str, Any] = event.data
         if error := data.get("error"):
-            yield {"error": {"code": str(error.get("code")), "message": str(error.get("message"))}}
+            message = sentences.said(str(error.get("message")))
+            yield {"error": {"code": str(error.get("code")), "message": message}}
             return
         tokens = (data.get("usage") or {}).get("completion_tokens", tokens)
         for choice in data.get("choices") or []:
