@@ -94,16 +94,16 @@ def lists(operation_id: str, shape: Shape, query: Shape) -> Callable[[View], Vie
     )
 
 
-def reads(operation_id: str, shape: Shape, query: Shape | None = None) -> Callable[[View], View]:
-    """Describes a GET that answers one object."""
+def reads(
+    operation_id: str, shape: Shape, query: Shape | None = None, *, tagged: bool = True
+) -> Callable[[View], View]:
+    """Describes a GET that answers one object; `tagged`: with an ETag."""
+    parameters: list[Any] = [_IF_NONE_MATCH, _ETAG] if tagged else []
+    unchanged = {304: OpenApiResponse(description="Nothing changed.")} if tagged else {}
     return extend_schema(
         operation_id=operation_id,
-        parameters=[_IF_NONE_MATCH, _ETAG, *([query] if query else [])],
-        responses={
-            200: shape,
-            304: OpenApiResponse(description="Nothing changed."),
-            **errors(400, 401, 403, 404),
-        },
+        parameters=[*parameters, *([query] if query else [])],
+        responses={200: shape, **unchanged, **errors(400, 401, 403, 404)},
     )
 
 
@@ -122,14 +122,19 @@ def puts(operation_id: str, body: Shape, shape: Shape) -> Callable[[View], View]
 
 
 def acts(
-    operation_id: str, shape: Shape | None, body: Shape | None = None, status: int = 200
+    operation_id: str, shape: Shape | None, body: Shape | None = None, status: int = 200, *, conditional: bool = True
 ) -> Callable[[View], View]:
-    """Describes a POST that does something to an object, or makes one without a name of its own."""
+    """Describes a POST that does something to an object, or makes one without a name of its own.
+
+    `conditional`: it takes `If-Match`. What makes something new has nothing to compare with, and what people do to a
+    replica is right in each of its states.
+    """
+    failed = errors(400, 401, 403, 404, 409, 503, *([412] if conditional else []))
     return extend_schema(
         operation_id=operation_id,
-        parameters=[_IF_MATCH],
+        parameters=[_IF_MATCH] if conditional else [],
         request=body,
-        responses={status: shape, **errors(400, 401, 403, 404, 409, 412, 503)},
+        responses={status: shape, **failed},
     )
 
 

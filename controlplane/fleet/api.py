@@ -207,10 +207,19 @@ class CordonAcceleratorView(ApiView):
 
     @schema.acts("cordon_accelerator", AcceleratorSerializer)
     def post(self, request: Request, name: str, uuid: str) -> Response:
-        """Keeps new replicas away from one accelerator; what runs on it goes on."""
+        """Keeps new replicas away from one accelerator; what runs on it goes on. `If-Match` takes the node's ETag."""
         self.nothing()
-        row = nodes.cordon_accelerator(actor=roles.acting(request), node=name, uuid=uuid, cordoned=self.cordoned)
+        row = nodes.cordon_accelerator(
+            actor=roles.acting(request),
+            node=name,
+            uuid=uuid,
+            cordoned=self.cordoned,
+            expected_version=self.expected_version(),
+        )
         return Response(AcceleratorSerializer(row).data)
+
+    def _version_now(self) -> int:
+        return selectors.node(self.kwargs["name"]).version
 
 
 class UncordonAcceleratorView(CordonAcceleratorView):
@@ -220,7 +229,7 @@ class UncordonAcceleratorView(CordonAcceleratorView):
 
     @schema.acts("uncordon_accelerator", AcceleratorSerializer)
     def post(self, request: Request, name: str, uuid: str) -> Response:
-        """Lets replicas be placed on one accelerator again."""
+        """Lets replicas be placed on one accelerator again. `If-Match` takes the node's ETag."""
         return super().post(request, name, uuid)
 
 
@@ -256,7 +265,7 @@ class PoolView(ApiView):
     @schema.deletes("delete_pool")
     def delete(self, request: Request, name: str) -> Response:
         """Removes an empty pool."""
-        pools.delete(actor=roles.acting(request), name=name)
+        pools.delete(actor=roles.acting(request), name=name, expected_version=self.expected_version())
         return Response(status=204)
 
     def _answer(self, row: Pool, status: int = 200, changed: bool | None = None) -> Response:

@@ -69,7 +69,7 @@ class NewestView(ApiView):
 
     roles = permissions.READ
 
-    @schema.reads("get_newest_samples", NewestSerializer, NewestQuery)
+    @schema.reads("get_newest_samples", NewestSerializer, NewestQuery, tagged=False)
     def get(self, request: Request) -> Response:
         """Reads the newest sample of each subject."""
         subjects = self.query(NewestQuery)["subjects"]
@@ -83,7 +83,7 @@ class HistoryView(ApiView):
 
     roles = permissions.READ
 
-    @schema.reads("get_sample_history", HistorySerializer, HistoryQuery)
+    @schema.reads("get_sample_history", HistorySerializer, HistoryQuery, tagged=False)
     def get(self, request: Request) -> Response:
         """Reads a subject's samples: one a second up to 15 minutes back, one in 10 s up to an hour, else minutes."""
         query = self.query(HistoryQuery)

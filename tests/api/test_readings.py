@@ -122,11 +122,11 @@ def test_a_preview_is_the_command_line_and_changes_nothing(viewer: APIClient) ->
     assert viewer.post("/api/v1/engines/sglang/preview/", body).status_code == 404
 
 
-def test_without_valkey_the_pulse_and_the_log_still_answer(viewer: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_valkey_the_pulse_and_the_log_still_answer(operator: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDIS_URL", "unix:///nowhere/v.sock")
     replica = make_ready_replica(make_deployment("chat", replicas=1), make_node())
-    pulse = viewer.get("/api/v1/status/").json()
+    pulse = operator.get("/api/v1/status/").json()
     assert (pulse["replicas_ready"], pulse["tokens_per_s"]) == (1, None)
-    assert viewer.get(f"/api/v1/replicas/{replica.pk}/log/").json()["source"] == "kept"
-    answer = viewer.get("/api/v1/telemetry/newest/", {"subjects": "deployment:chat"})
+    assert operator.get(f"/api/v1/replicas/{replica.pk}/log/").json()["source"] == "kept"
+    answer = operator.get("/api/v1/telemetry/newest/", {"subjects": "deployment:chat"})
     assert (answer.status_code, error(answer)["code"]) == (503, "unavailable")

@@ -109,7 +109,7 @@ class MeView(ApiView):
 
     roles = permissions.READ
 
-    @schema.reads("get_me", MeSerializer)
+    @schema.reads("get_me", MeSerializer, tagged=False)
     def get(self, request: Request) -> Response:
         """Reads who asks, and which role they have here."""
         self.query(StrictSerializer)
@@ -127,7 +127,7 @@ class MyPasswordView(ApiView):
 
     roles = {"POST": "viewer"}
 
-    @schema.acts("change_my_password", None, PasswordBody, 204)
+    @schema.acts("change_my_password", None, PasswordBody, 204, conditional=False)
     def post(self, request: Request) -> Response:
         """Gives oneself a new password."""
         fields = self.body(PasswordBody)
@@ -185,7 +185,7 @@ class TokensView(ApiView):
         query = self.query(TokenQuery)
         return self.page(selectors.tokens(**without_page(query)), TokenSerializer, order=("id",), query=query)
 
-    @schema.acts("create_token", NewTokenSerializer, TokenBody, 201)
+    @schema.acts("create_token", NewTokenSerializer, TokenBody, 201, conditional=False)
     def post(self, request: Request) -> Response:
         """Makes a token that acts as a user. Its text is in this answer and never again."""
         fields = self.body(TokenBody)
@@ -201,9 +201,13 @@ class TokenView(ApiView):
     @schema.reads("get_token", TokenSerializer)
     def get(self, request: Request, id: int) -> Response:
         """Reads a token."""
-        return Response(TokenSerializer(selectors.token(id)).data)
+        return self._answer(selectors.token(id))
 
     @schema.deletes("revoke_token", 200, TokenSerializer)
     def delete(self, request: Request, id: int) -> Response:
         """Ends a token for ever; it stays in the list as revoked."""
-        return Response(TokenSerializer(tokens.revoke(actor=roles.acting(request), token_id=id)).data)
+        version = self.expected_version()
+        return self._answer(tokens.revoke(actor=roles.acting(request), token_id=id, expected_version=version))
+
+    def _answer(self, row: ApiToken) -> Response:
+        return self.row(TokenSerializer(row).data, version=tokens.version(row))

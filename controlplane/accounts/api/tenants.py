@@ -131,7 +131,7 @@ class KeysView(ApiView):
         rows = selectors.keys(tenant=selectors.tenant(tenant).name)
         return self.page(rows, KeySerializer, order=("id",), query=query)
 
-    @schema.acts("create_key", NewKeySerializer, KeyBody, 201)
+    @schema.acts("create_key", NewKeySerializer, KeyBody, 201, conditional=False)
     def post(self, request: Request, tenant: str) -> Response:
         """Makes a key. Its text is in this answer and never again."""
         key, secret = keys.create(actor=roles.acting(request), tenant=tenant, **self.body(KeyBody))
@@ -146,9 +146,15 @@ class KeyView(ApiView):
     @schema.reads("get_key", KeySerializer)
     def get(self, request: Request, tenant: str, id: int) -> Response:
         """Reads a key."""
-        return Response(KeySerializer(selectors.key(tenant, id)).data)
+        return self._answer(selectors.key(tenant, id))
 
     @schema.deletes("revoke_key", 200, KeySerializer)
     def delete(self, request: Request, tenant: str, id: int) -> Response:
         """Ends a key for ever: gateways refuse it within seconds; it stays in the list as revoked."""
-        return Response(KeySerializer(keys.revoke(actor=roles.acting(request), tenant=tenant, key_id=id)).data)
+        version = self.expected_version()
+        return self._answer(
+            keys.revoke(actor=roles.acting(request), tenant=tenant, key_id=id, expected_version=version)
+        )
+
+    def _answer(self, row: ApiKey) -> Response:
+        return self.row(KeySerializer(row).data, version=keys.version(row))

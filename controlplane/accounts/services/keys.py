@@ -12,7 +12,7 @@ from controlplane import dispatch
 from controlplane.accounts import names
 from controlplane.accounts.models import ApiKey, Tenant
 from controlplane.domain.errors import RefusedError
-from controlplane.journal.services import record
+from controlplane.journal.services import record, versioned
 from controlplane.journal.services.record import Actor
 from controlplane.lib import ids
 
@@ -49,7 +49,7 @@ def create(
 
 
 @transaction.atomic
-def revoke(*, actor: Actor, tenant: str, key_id: int) -> ApiKey:
+def revoke(*, actor: Actor, tenant: str, key_id: int, expected_version: int | None = None) -> ApiKey:
     """Ends a key for ever: gateways refuse it within seconds. Again changes nothing."""
     key = (
         ApiKey.objects.select_for_update(of=("self",))
@@ -59,12 +59,20 @@ def revoke(*, actor: Actor, tenant: str, key_id: int) -> ApiKey:
     )
     if key is None:
         raise RefusedError("no_such_key", f"Tenant {tenant} has no key {key_id}.", kind="not_found")
+    versioned.check(
+        object_kind="api_key", object_id=str(key_id), version=version(key), expected_version=expected_version
+    )
     if key.revoked_at is not None:
         return key
     key.revoked_at = timezone.now()
     key.save(update_fields=["revoked_at"])
     _event(actor, key, "api_key.revoked", f"Key {key.name} of {tenant} was revoked.", "warning")
     return key
+
+
+def version(key: ApiKey) -> int:
+    """Returns the key's version: all that can happen to it is that it is revoked."""
+    return 1 if key.revoked_at is None else 2
 
 
 def _event(actor: Actor, key: ApiKey, verb: str, message: str, level: str = "info") -> None:

@@ -11,7 +11,7 @@ from django.utils import timezone
 from controlplane.accounts import names
 from controlplane.accounts.models import ROLE_RANK, ApiToken, User
 from controlplane.domain.errors import RefusedError
-from controlplane.journal.services import record
+from controlplane.journal.services import record, versioned
 from controlplane.journal.services.record import Actor
 from controlplane.lib import ids
 
@@ -45,17 +45,25 @@ def create(
 
 
 @transaction.atomic
-def revoke(*, actor: Actor, token_id: int) -> ApiToken:
+def revoke(*, actor: Actor, token_id: int, expected_version: int | None = None) -> ApiToken:
     """Ends a token for ever; again changes nothing."""
     token = ApiToken.objects.select_for_update(of=("self",)).filter(pk=token_id).select_related("user").first()
     if token is None:
         raise RefusedError("no_such_token", f"There is no token {token_id}.", kind="not_found")
+    versioned.check(
+        object_kind="token", object_id=str(token_id), version=version(token), expected_version=expected_version
+    )
     if token.revoked_at is not None:
         return token
     token.revoked_at = timezone.now()
     token.save(update_fields=["revoked_at"])
     _event(actor, token, "token.revoked", f"Token {token.name} of {token.user.username} was revoked.", "warning")
     return token
+
+
+def version(token: ApiToken) -> int:
+    """Returns the token's version: all that can happen to it is that it is revoked."""
+    return 1 if token.revoked_at is None else 2
 
 
 def recognise(secret: str, now: datetime) -> ApiToken | None:

@@ -170,7 +170,9 @@ class CloneView(ActionView):
     def post(self, request: Request, name: str) -> Response:
         """Makes a stopped deployment with the same settings under another name; answers the copy."""
         new_name = self.body(shapes.CloneBody)["new_name"]
-        deployments.clone(actor=roles.acting(request), name=name, new_name=new_name)
+        deployments.clone(
+            actor=roles.acting(request), name=name, new_name=new_name, expected_version=self.expected_version()
+        )
         return with_progress(self, new_name, 201)
 
 

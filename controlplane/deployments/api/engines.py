@@ -64,7 +64,7 @@ class EnginesView(ApiView):
 
     roles = permissions.READ
 
-    @schema.reads("list_engines", EnginesSerializer)
+    @schema.reads("list_engines", EnginesSerializer, tagged=False)
     def get(self, request: Request) -> Response:
         """Lists the engines with the settings that a deployment may give."""
         self.query(StrictSerializer)
@@ -77,7 +77,7 @@ class EngineView(ApiView):
 
     roles = permissions.READ
 
-    @schema.reads("get_engine", EngineSerializer)
+    @schema.reads("get_engine", EngineSerializer, tagged=False)
     def get(self, request: Request, name: str) -> Response:
         """Reads an engine and its settings."""
         return Response(EngineSerializer(registry.get(name)).data)
@@ -88,7 +88,7 @@ class PreviewView(ApiView):
 
     roles = {"POST": "viewer"}  # changes nothing
 
-    @schema.acts("preview_engine", PreviewSerializer, PreviewBody)
+    @schema.acts("preview_engine", PreviewSerializer, PreviewBody, conditional=False)
     def post(self, request: Request, name: str) -> Response:
         """Returns the argument list that a replica of such a deployment would get; changes nothing."""
         registry.get(name)

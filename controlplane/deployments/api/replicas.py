@@ -81,7 +81,7 @@ class LogView(ApiView):
 
     roles = permissions.READ_LOGS
 
-    @schema.reads("get_replica_log", LogSerializer, LogQuery)
+    @schema.reads("get_replica_log", LogSerializer, LogQuery, tagged=False)
     def get(self, request: Request, id: str) -> Response:
         """Reads the newest lines of an engine's log, or those kept when it ended."""
         lines = self.query(LogQuery)["lines"]
@@ -101,7 +101,7 @@ class ReplicaActionView(ApiView):
 class DrainReplicaView(ReplicaActionView):
     """Draining."""
 
-    @schema.acts("drain_replica", shapes.ReplicaSerializer, shapes.DrainBody)
+    @schema.acts("drain_replica", shapes.ReplicaSerializer, shapes.DrainBody, conditional=False)
     def post(self, request: Request, id: str) -> Response:
         """Takes a replica out; it ends when its requests have, and the deployment makes another one if it wants one."""
         limit_s = self.body(shapes.DrainBody)["drain_timeout_s"]
@@ -112,7 +112,7 @@ class DrainReplicaView(ReplicaActionView):
 class RestartReplicaView(ReplicaActionView):
     """Restarting."""
 
-    @schema.acts("restart_replica", shapes.ReplicaSerializer)
+    @schema.acts("restart_replica", shapes.ReplicaSerializer, conditional=False)
     def post(self, request: Request, id: str) -> Response:
         """Ends a replica now, without waiting for its requests; the deployment makes another one if it wants one."""
         self.nothing()

@@ -36,7 +36,7 @@ class StatusView(ApiView):
 
     roles = permissions.READ
 
-    @schema.reads("get_status", StatusSerializer)
+    @schema.reads("get_status", StatusSerializer, tagged=False)
     def get(self, request: Request) -> Response:
         """Reads the pulse: replicas ready and wanted, tokens per second, requests that wait."""
         self.query(StrictSerializer)

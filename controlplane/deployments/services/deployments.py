@@ -93,9 +93,9 @@ def scale(*, actor: Actor, name: str, replicas: int, expected_version: int | Non
 
 
 @transaction.atomic
-def clone(*, actor: Actor, name: str, new_name: str) -> Deployment:
+def clone(*, actor: Actor, name: str, new_name: str, expected_version: int | None = None) -> Deployment:
     """Makes a stopped deployment with the same settings under another name."""
-    source = _locked(name, None)
+    source = _locked(name, expected_version)
     if Deployment.objects.filter(name=new_name).exists():
         text = f"There is already a deployment {new_name}."
         raise RefusedError("name_taken", text, kind="conflict", fields={"new_name": text})

@@ -83,8 +83,11 @@ def move(*, actor: Actor, name: str, pool: str, expected_version: int | None = N
 
 
 @transaction.atomic
-def cordon_accelerator(*, actor: Actor, node: str, uuid: str, cordoned: bool) -> Accelerator:
-    """Keeps new replicas away from one accelerator, or lets them come again."""
+def cordon_accelerator(
+    *, actor: Actor, node: str, uuid: str, cordoned: bool, expected_version: int | None = None
+) -> Accelerator:
+    """Keeps new replicas away from one accelerator, or lets them come again; makes a new version of the node."""
+    owner = _locked(node, expected_version)
     row = Accelerator.objects.select_for_update().filter(node__name=node, uuid=uuid).select_related("node").first()
     if row is None:
         raise RefusedError("no_such_accelerator", f"Node {node} has no accelerator {uuid}.", kind="not_found")
@@ -92,6 +95,8 @@ def cordon_accelerator(*, actor: Actor, node: str, uuid: str, cordoned: bool) ->
         return row
     row.cordoned = cordoned
     row.save(update_fields=["cordoned"])
+    owner.version += 1
+    owner.save(update_fields=["version"])
     verb = "node.accelerator_cordoned" if cordoned else "node.accelerator_uncordoned"
     what = "is kept free from now on" if cordoned else "may be used again"
     record.event(

@@ -38,11 +38,12 @@ def apply(
 
 
 @transaction.atomic
-def delete(*, actor: Actor, name: str) -> None:
+def delete(*, actor: Actor, name: str, expected_version: int | None = None) -> None:
     """Removes an empty pool; refuses while nodes or deployments belong to it."""
     pool = Pool.objects.select_for_update().filter(name=name).first()
     if pool is None:
         raise RefusedError("no_such_pool", f"There is no pool {name}.", kind="not_found")
+    versioned.check(object_kind="pool", object_id=name, version=pool.version, expected_version=expected_version)
     try:
         pool.delete()
     except ProtectedError:

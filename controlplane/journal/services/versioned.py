@@ -19,6 +19,8 @@ from django.db import IntegrityError, models, transaction
 from controlplane.domain.errors import RefusedError
 from controlplane.journal.models import Event
 
+# told under the object's name, and no change of it
+_NO_CHANGES = ("deployment.cloned", "user.logged_in", "user.logged_out", "user.login_failed")
 Row = TypeVar("Row", bound=models.Model)
 
 
@@ -34,7 +36,9 @@ class Applied(Generic[Row]):
 
 def changed_meanwhile(*, object_kind: str, object_id: str, version: int, expected_version: int) -> RefusedError:
     """Returns the refusal for a caller that has seen another version; it says who changed the object last, and when."""
-    newest = Event.objects.filter(object_kind=object_kind, object_id=object_id).first()
+    told = Event.objects.filter(object_kind=object_kind, object_id=object_id).exclude(verb__in=_NO_CHANGES)
+    # what the system tells of an object (a node is lost, a replica failed) makes no version, what people do makes one
+    newest = told.exclude(actor_kind=Event.ActorKind.SYSTEM).first() or told.first()
     fields = {"version": str(version), "expected_version": str(expected_version)}
     who = ""
     if newest is not None:
