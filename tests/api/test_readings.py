@@ -122,7 +122,7 @@ def test_a_preview_is_the_command_line_and_changes_nothing(viewer: APIClient) ->
     assert viewer.post("/api/v1/engines/sglang/preview/", body).status_code == 404
 
 
-def test_without_valkey_the_pulse_and_the_log_still_answer(operator: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_valkey_the_pulse_and_the_log_answer(operator: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDIS_URL", "unix:///nowhere/v.sock")
     replica = make_ready_replica(make_deployment("chat", replicas=1), make_node())
     pulse = operator.get("/api/v1/status/").json()
