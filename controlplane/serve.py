@@ -14,8 +14,10 @@ import django
 import uvicorn
 
 from controlplane import env
+from controlplane.lib import http_server
 
 SHUTDOWN_S = 8
+LONGEST_FRAME_BYTES = 64 * 1024  # a client's frame names subjects, at most 100 of them
 
 
 def server_options() -> dict[str, object]:
@@ -34,6 +36,8 @@ def server_options() -> dict[str, object]:
         "ssl_keyfile": key or None,
         "proxy_headers": bool(proxies),
         "forwarded_allow_ips": proxies,
+        "http": http_server.Protocol,
+        "ws_max_size": LONGEST_FRAME_BYTES,
         "timeout_graceful_shutdown": SHUTDOWN_S,
         "access_log": False,
         "server_header": False,
@@ -50,7 +54,11 @@ def main() -> None:
         django.setup()  # settings that can't be used are told before anything listens
     except env.SettingError as error:
         sys.exit(f"console: {error}")
-    uvicorn.run("controlplane.asgi:application", **options)  # type: ignore[arg-type]
+    config = uvicorn.Config("controlplane.asgi:application", **options)  # type: ignore[arg-type]
+    server = http_server.Server(config)
+    server.run()
+    if not server.started:
+        sys.exit(3)
 
 
 if __name__ == "__main__":

@@ -92,6 +92,24 @@ def test_the_console_speaks_tls(certificate: tuple[Path, Path]) -> None:
 
 
 @pytest.mark.services
+def test_the_body_of_a_request_that_wishes_for_another_protocol_is_never_a_request() -> None:
+    port = free_port()
+    body = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    wish = b"connection: upgrade\r\nupgrade: h2c\r\n"
+    head = b"POST /healthz HTTP/1.1\r\nhost: localhost\r\n" + wish + b"content-length: %d\r\n\r\n"
+    with console(port), socket.create_connection(("127.0.0.1", port)) as client:
+        client.sendall(head % len(body))
+        time.sleep(0.3)
+        client.sendall(body)
+        client.settimeout(1)
+        got = b""
+        with pytest.raises(TimeoutError):
+            while True:
+                got += client.recv(10_000)
+    assert got.count(b"HTTP/1.1 ") == 1
+
+
+@pytest.mark.services
 @pytest.mark.parametrize(("trusted", "is_https"), [("127.0.0.1", True), ("10.9.9.9", False)])
 def test_forwarded_headers_count_from_trusted_proxies_alone(trusted: str, is_https: bool) -> None:
     port = free_port()

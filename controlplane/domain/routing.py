@@ -85,6 +85,12 @@ def is_too_old(snapshot: RoutingSnapshot, now: float) -> bool:
     return now - snapshot.published_at > SNAPSHOT_MAX_AGE_S
 
 
+def is_far_away(snapshot: RoutingSnapshot, now: float) -> bool:
+    """Returns whether a kept snapshot is not to be begun with: too old, or from a clock that ran far ahead (whatever
+    is published with the right time would look older than it, and would never be taken)."""
+    return abs(now - snapshot.published_at) > SNAPSHOT_MAX_AGE_S
+
+
 class CoolDowns:
     """Replicas that refused a connection and are left alone for a while: 1 s, doubling up to 30 s.
 

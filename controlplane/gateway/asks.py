@@ -14,6 +14,7 @@ _flag_decoder = msgspec.json.Decoder(bool | None)
 _options_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _encoder = msgspec.json.Encoder()
 OURS = frozenset({"model", "stream", "stream_options"})
+MOST_FIELDS = 200  # OpenAI and the engines know about 80; each costs memory for as long as the request runs
 _TRUE = msgspec.Raw(b"true")
 
 
@@ -50,8 +51,12 @@ def read_ask(body: bytes) -> Ask:
         fields = _fields_decoder.decode(body)
     except msgspec.ValidationError as error:
         raise _bad(f"The body must be a JSON object: {error}.") from error
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _bad(f"The body is not valid JSON: {error}.") from error
+    except RecursionError as error:
+        raise _bad("The body is not valid JSON: it is nested too deeply.") from error
+    if len(fields) > MOST_FIELDS:
+        raise _bad(f"The body has {len(fields)} fields; {MOST_FIELDS} are the most.")
     raw = fields.get("model")
     if raw is None:
         raise _bad("`model` is missing.", "model")

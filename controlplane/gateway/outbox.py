@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections import deque
 from pathlib import Path
@@ -34,6 +35,7 @@ USAGE_ROWS_MAX = 100_000
 USAGE_STREAM_MAX = 200_000
 ROLLUP_BACKLOG = 20_000
 LAST_FLUSH_S = 2.0
+GATEWAY_FORGOTTEN_AFTER_S = 3600.0
 
 
 class Outbox:
@@ -97,7 +99,7 @@ class Outbox:
             batches = msgspec.json.decode(self._path.read_bytes(), type=list[list[UsageRow]])
         except FileNotFoundError:
             return
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, msgspec.DecodeError, RecursionError) as error:
             logger.error("undelivered usage in %s can't be read and stays there: %s", self._path, error)
             return
         self._batches.extend(batches)
@@ -112,7 +114,10 @@ class Outbox:
             await sample_store.write_rollups(client, some)
             for _ in some:
                 self._rollups.popleft()
-        await client.zadd(keys.gateways(), {self._gateway_id: now})
+        signs = client.pipeline(transaction=False)
+        signs.zadd(keys.gateways(), {self._gateway_id: now})
+        signs.zremrangebyscore(keys.gateways(), "-inf", now - GATEWAY_FORGOTTEN_AFTER_S)  # killed ones say no goodbye
+        await signs.execute()
         await self._write_usage(client, now)
 
     async def _write_usage(self, client: redis.asyncio.Redis, now: float) -> None:
@@ -156,6 +161,7 @@ class Outbox:
             return
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._path.write_bytes(msgspec.json.encode(list(self._batches)))
+            with open(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(msgspec.json.encode(list(self._batches)))
         except OSError as error:
             logger.error("%d rows of usage are lost: %s", self.usage_backlog, error)

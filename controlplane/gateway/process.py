@@ -18,10 +18,11 @@ from controlplane.gateway.metrics import exposition
 from controlplane.gateway.outbox import Outbox
 from controlplane.gateway.routes import Routes
 from controlplane.gateway.sampling import Sampler
-from controlplane.gateway.server import Protocol, Server
+from controlplane.gateway.server import Protocol
 from controlplane.gateway.settings import GatewaySettings
 from controlplane.gateway.snapshot import Snapshots
 from controlplane.lib import tasks, valkey
+from controlplane.lib.http_server import Server
 from controlplane.lib.ids import new_id
 from controlplane.lib.upstream import Pools
 
@@ -52,7 +53,6 @@ class Process:
             on_startup=self._start,
             on_shutdown=self._stop,
         )
-        self._server: Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     def _routes_changed(self, routes: Routes) -> None:
@@ -82,8 +82,7 @@ class Process:
             ssl_certfile=settings.tls_cert or None,
             ssl_keyfile=settings.tls_key or None,
         )
-        self._server = Server(config)
-        return self._server
+        return Server(config)
 
     async def _start(self) -> None:
         self.snapshots.load_from_disk()
@@ -102,8 +101,6 @@ class Process:
         while True:
             await asyncio.sleep(1.0 + AFTER_THE_SECOND_S - time.time() % 1.0)
             self.pools.sweep()
-            if self._server is not None:
-                self._server.sweep(asyncio.get_running_loop().time())
             self._turn()
 
     def _turn(self) -> None:

@@ -21,7 +21,7 @@ from controlplane.lib.upstream import Connection, UpstreamError
 
 PLAIN_HOLD_BYTES = 1024 * 1024  # a plain answer up to this is sent only when it is whole
 PASSED_HEADERS = frozenset({b"content-type", b"retry-after"})
-REFUSED_US = (401, 403)  # the replica wants another key: nothing the client can mend
+PLAIN_CODINGS = (b"", b"identity")
 
 Outcome = Literal["open", "whole", "gone", "broken"]
 
@@ -84,6 +84,9 @@ class Relay:
 
     def head(self, status: int, headers: Headers) -> None:
         self.upstream_status = status
+        if unusable := _why_unusable(status, headers):
+            self.stop(bad_gateway(unusable))
+            return
         self._headers = [pair for pair in headers if pair[0] in PASSED_HEADERS]
         if self._stream_wanted and status == 200:
             kind = next((value for name, value in self._headers if name == b"content-type"), b"")
@@ -107,9 +110,6 @@ class Relay:
             self._wait_for_client()
 
     def end(self) -> None:
-        if self.upstream_status in REFUSED_US:
-            self._answer(bad_gateway("The replica did not accept the gateway's key."))
-            return
         if self.events is not None:
             if not self.status:
                 self._start(None)
@@ -157,8 +157,6 @@ class Relay:
         self._client.start(self.status, self._headers + self._own_headers, length)
 
     def _plain(self, data: bytes) -> None:
-        if self.upstream_status in REFUSED_US:
-            return
         self._tail = (self._tail + data)[-TAIL_LIMIT_BYTES:] if self._tail else data[-TAIL_LIMIT_BYTES:]
         if not self.status:
             self._held.append(data)
@@ -198,3 +196,15 @@ class Relay:
             self.ended_at = time.monotonic()
             if self._done is not None and not self._done.done():
                 self._done.set_result(None)
+
+
+def _why_unusable(status: int, headers: Headers) -> str:
+    """Returns what keeps an answer from being passed on: nothing the client can mend, or can read."""
+    if status in (401, 403):
+        return "The replica did not accept the gateway's key."
+    if status in (204, 205) or 300 <= status < 400:
+        return f"The replica answered with status {status}, which is no answer. Its address may be another one."
+    for name, value in headers:
+        if name == b"content-encoding" and value.lower() not in PLAIN_CODINGS:
+            return "The replica compressed its answer although the gateway asks for a plain one."
+    return ""

@@ -63,6 +63,7 @@ def compile_routes(snapshot: RoutingSnapshot, pools: Pools) -> Routes:
     for name, deployment in snapshot.deployments.items():
         for replica in deployment.replicas:
             try:
+                _check_header(replica.id)
                 reached[replica.id] = pools.get(replica.url, replica.key)
             except ValueError as error:
                 logger.error("replica %s of %s is left out: %s", replica.id, name, error)
@@ -72,6 +73,12 @@ def compile_routes(snapshot: RoutingSnapshot, pools: Pools) -> Routes:
     models = dict(deployments)
     models.update({public: deployments[name] for public, name in snapshot.models.items() if name in deployments})
     return Routes(snapshot, models, reached)
+
+
+def _check_header(replica_id: str) -> None:
+    """Raises ValueError for what can't stand in the head of an answer."""
+    if not replica_id or not all("!" <= character <= "~" for character in replica_id):
+        raise ValueError("its id holds more than plain characters")
 
 
 def _may_use(key: RoutedKey, deployment: RoutedDeployment) -> bool:

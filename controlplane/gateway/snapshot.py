@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 import redis.asyncio
 
-from controlplane.domain.routing import RoutingSnapshot, is_accepted_schema, is_newer, is_too_old
+from controlplane.domain.routing import RoutingSnapshot, is_accepted_schema, is_far_away, is_newer, is_too_old
 from controlplane.gateway.errors import no_snapshot
 from controlplane.gateway.routes import Routes, compile_routes
 from controlplane.lib import keys, valkey, wire
@@ -105,19 +105,19 @@ class Snapshots:
     def _take(self, raw: bytes, source: str) -> None:
         self._raw = raw
         try:
-            head = msgspec.json.decode(raw, type=_Head)
+            head = wire.decode(raw, _Head)
             if not is_accepted_schema(head.schema):
                 raise wire.WireError(f"schema {head.schema} is not one that this version reads; upgrade the gateway")
             snapshot = wire.decode(raw, RoutingSnapshot)
-        except (msgspec.DecodeError, wire.WireError) as error:
+        except wire.WireError as error:
             self._refuse(str(error), source)
             return
         current = None if self.routes is None else self.routes.snapshot
         if not is_newer(snapshot, current):
             self._refuse(f"version {snapshot.version} is not newer than {self.version}", source)
             return
-        if source == "disk" and is_too_old(snapshot, time.time()):
-            logger.warning("the kept snapshot is older than 24 h and is not used")
+        if source == "disk" and is_far_away(snapshot, time.time()):
+            logger.warning("the kept snapshot was published more than 24 h away from now and is not used")
             return
         self._refusal = ""
         self.source = source

@@ -11,6 +11,7 @@ Does not do
 from __future__ import annotations
 
 import re
+from typing import Annotated
 
 import msgspec
 
@@ -24,11 +25,15 @@ _NEXT_DATA = b"\ndata:"
 _WHOLE_EVENT = re.compile(rb".*?\n\r?\n", re.DOTALL)
 
 
+# what an engine claims beyond this is no count: nobody's quota or bill may hang on it
+Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
+
+
 class Usage(msgspec.Struct, frozen=True):
     """The token counts of an answer."""
 
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
 
 
 class _Event(msgspec.Struct):

@@ -4,6 +4,7 @@ Guarantees
     An answer is pushed into a `Sink` as it arrives, without a task switch. Every exchange ends with exactly one of
     `Sink.end` and `Sink.broken`, or with the caller's own `Connection.abort`. A connection goes back to its pool only
     after a whole answer that allows it; anything unexpected on it closes it. Heads are built here from checked parts.
+    Certificates are checked; nothing is sent to where clouds hand out credentials, whatever name leads there.
 Does not do
     Retries, choice of replicas, redirects, cookies, compression, trailers.
 Concurrency
@@ -13,6 +14,7 @@ Concurrency
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Iterable
 from typing import Literal, Protocol, cast
@@ -20,10 +22,15 @@ from urllib.parse import urlsplit
 
 import httptools
 
+from controlplane.domain import addresses
+
+logger = logging.getLogger(__name__)
+
 CONNECT_TIMEOUT_S = 5.0
 QUIET_LIMIT_S = 900
 IDLE_KEPT_S = 60
 IDLE_KEPT_MAX = 512
+HEAD_LIMIT_BYTES = 256 * 1024
 
 FailureCode = Literal["connect", "closed", "quiet", "protocol"]
 
@@ -55,6 +62,7 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_closed",
+        "_head_bytes",
         "_headers",
         "_informational",
         "_keep",
@@ -79,6 +87,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._sink: Sink | None = None
         self._headers: list[tuple[bytes, bytes]] = []
+        self._head_bytes = 0  # what has come of a head that is not whole; negative when none is awaited
         self._status = 0
         self._received = False
         self._informational = False
@@ -97,6 +106,7 @@ class Connection(asyncio.Protocol):
         self._sink = sink
         self._received = False
         self._until_close = False
+        self._head_bytes = 0
         self.quiet_s = 0
         self._pool.busy.add(self)
         self.transport.write(request)
@@ -144,12 +154,19 @@ class Connection(asyncio.Protocol):
             self.abort()  # nobody asked: never let it become the answer of the next request
             return
         self._received = True
+        if self._head_bytes >= 0:
+            self._head_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserCallbackError:
-            raise  # a bug on our side; the loop logs it and closes the connection
+            # a bug on our side; uvloop would log it and go on waiting
+            logger.exception("an answer of %s could not be taken", self._pool.host)
+            self.fail(UpstreamError("protocol", "The replica's answer could not be taken.", received=True))
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self.fail(UpstreamError("protocol", f"The replica's answer is not HTTP/1.1: {error}.", received=True))
+        if self._head_bytes > HEAD_LIMIT_BYTES:
+            text = f"The head of the replica's answer is longer than {HEAD_LIMIT_BYTES} bytes."
+            self.fail(UpstreamError("protocol", text, received=True))
 
     def eof_received(self) -> None:
         return None  # the transport closes itself
@@ -171,6 +188,9 @@ class Connection(asyncio.Protocol):
 
     # -- what the parser calls -----------------------------------------------------------------------------------
 
+    def on_message_begin(self) -> None:
+        self._headers = []  # trailers of the answer before come as headers
+
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers.append((name.lower(), value))
 
@@ -180,11 +200,12 @@ class Connection(asyncio.Protocol):
         self._informational = 100 <= status < 200
         if self._informational:
             return
+        self._head_bytes = -1
         self._keep = self._parser.should_keep_alive()
         if not self._keep:
             names = [name for name, _ in headers]
             self._until_close = b"content-length" not in names and b"transfer-encoding" not in names
-        if status > 599:
+        if not 200 <= status <= 599:
             self.fail(UpstreamError("protocol", f"The replica answered with status {status}.", received=True))
         elif self._sink is not None:
             self._sink.head(status, headers)
@@ -217,6 +238,7 @@ class Pool:
         self.port = parts.port or (443 if self.secure else 80)
         self._base = (parts.path.rstrip("/") or "/v1").encode()
         self._host_header = parts.netloc.rpartition("@")[2].encode()
+        self.host.encode("idna")  # a UnicodeError, which is a ValueError, for what can't be looked up
         self._key = key.encode()
         for part in (self._base, self._host_header, self._key):
             if any(byte <= 32 or byte == 127 for byte in part):
@@ -257,6 +279,9 @@ class Pool:
             raise UpstreamError("connect", f"No connection within {CONNECT_TIMEOUT_S:g} s.") from error
         except OSError as error:
             raise UpstreamError("connect", f"No connection: {error}.") from error
+        if addresses.is_forbidden(str(connection.transport.get_extra_info("peername")[0])):
+            connection.abort()
+            raise UpstreamError("connect", "The replica's name leads to an address that is no engine's.")
         return connection
 
     def give_back(self, connection: Connection, keep: bool) -> None:
@@ -301,6 +326,7 @@ class Pool:
             b"host: " + self._host_header,
             b"user-agent: headworks-gateway",
             b"content-type: application/json",
+            b"accept-encoding: identity",
         ]
         if self._key:
             lines.append(b"authorization: Bearer " + self._key)

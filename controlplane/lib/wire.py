@@ -27,8 +27,10 @@ def decode(data: bytes | str, shape: type[T]) -> T:
     """Returns `data` as an instance of `shape`; unknown fields are ignored; raises WireError naming the field."""
     try:
         return msgspec.json.decode(data, type=shape)
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise WireError(f"{shape.__name__}: {error}") from error
+    except RecursionError as error:
+        raise WireError(f"{shape.__name__}: nested too deeply") from error
 
 
 def from_plain(value: object, shape: type[T]) -> T:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from controlplane.domain import addresses
 from controlplane.domain.desired import SettingValue
 from engine_adapters.base import SettingField, SettingProblem
 from engine_adapters.checks import check_fields
@@ -44,7 +44,8 @@ def url_problem(url: str) -> str:
         return "Give the key in its own field, not in the address."
     if parts.query or parts.fragment:
         return "Leave out everything from ? or # on."
-    return _host_problem(parts.hostname)
+    # a name, or an address in another spelling, leads where it leads only when it is used, and is looked at then
+    return "This address is no place for an endpoint." if addresses.is_forbidden(parts.hostname) else ""
 
 
 def base_url(url: str) -> str:
@@ -73,15 +74,4 @@ def key_problem(key: str) -> str:
     """Returns why a text can't be sent as a bearer token, the empty text when it can. No key is fine."""
     if any(not 33 <= ord(character) <= 126 for character in key):
         return "A key has neither spaces nor characters outside ASCII."
-    return ""
-
-
-def _host_problem(host: str) -> str:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return ""  # a name; where it leads is decided when it is used
-    # link-local is where clouds keep the credentials of a machine
-    if address.is_link_local or address.is_multicast or address.is_unspecified:
-        return "This address is no place for an endpoint."
     return ""

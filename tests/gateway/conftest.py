@@ -14,9 +14,9 @@ import uvloop
 
 from controlplane.domain.routing import SNAPSHOT_SCHEMA, RoutedDeployment, RoutedKey, RoutedReplica, RoutingSnapshot
 from controlplane.gateway.process import Process
-from controlplane.gateway.server import Server
 from controlplane.gateway.settings import GatewaySettings, read_networks
 from controlplane.lib import wire
+from controlplane.lib.http_server import Server
 from controlplane.lib.ids import secret_hash
 
 KEY = "hw-test-key"
@@ -81,7 +81,12 @@ class Running:
     """A gateway under test."""
 
     process: Process
-    port: int
+    server: Server
+
+    @property
+    def port(self) -> int:
+        port: int = self.server.servers[0].sockets[0].getsockname()[1]
+        return port
 
     async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 24)
@@ -174,7 +179,7 @@ async def start_gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asyn
         task = asyncio.create_task(server.serve())
         await until(lambda: server.started or task.done())
         running.append((server, task))
-        return Running(process, server.servers[0].sockets[0].getsockname()[1])
+        return Running(process, server)
 
     yield start
     for server, task in running:

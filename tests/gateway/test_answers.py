@@ -60,6 +60,7 @@ async def test_the_replica_gets_its_own_model_name_and_key_and_no_header_of_the_
         "host": f"127.0.0.1:{engine.port}",
         "user-agent": "headworks-gateway",
         "content-type": "application/json",
+        "accept-encoding": "identity",
         "authorization": "Bearer replica-key",
         "x-request-id": "mine-1",
         "content-length": str(len(request.body)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,7 @@ async def test_what_could_not_be_delivered_is_delivered_by_the_next_process(tmp_
     use(meter, outbox)
     async with valkey.connect_async(f"unix://{tmp_path}/nobody.sock") as client:
         await outbox.close(client)
+    assert stat.S_IMODE((tmp_path / "usage-backlog.json").stat().st_mode) == 0o600
     _, _, following = make_outbox(tmp_path)
     following.load()
     async with valkey.connect_async(valkey_server) as client:
@@ -111,6 +113,7 @@ async def test_a_running_gateway_writes_samples_a_sign_of_life_and_usage(
     start_gateway: StartGateway, valkey_server: str
 ) -> None:
     with redis.Redis.from_url(valkey_server) as client:
+        client.zadd(keys.gateways(), {"one that was killed long ago": 1000.0})
         async with Engine() as engine:
             gateway = await start_gateway(make_snapshot(make_deployment(engine.url)), valkey_server)
             await gateway.chat(stream=True)

@@ -20,8 +20,8 @@ from openai.types.chat import ChatCompletionMessageParam
 from controlplane.domain.routing import RoutingSnapshot
 from controlplane.env import SettingError
 from controlplane.gateway.peers import client_address
-from controlplane.gateway.server import HEAD_TIMEOUT_S
 from controlplane.gateway.settings import read_networks, read_settings
+from controlplane.lib.http_server import HEAD_TIMEOUT_S
 from tests.gateway.conftest import (
     KEY,
     StartGateway,
@@ -211,28 +211,24 @@ async def test_a_request_head_without_an_end_is_cut_off(start_gateway: StartGate
 
 async def test_a_request_head_that_takes_too_long_is_cut_off(start_gateway: StartGateway) -> None:
     gateway = await start_gateway(make_snapshot())
-    server = gateway.process._server
-    assert server is not None
     for beginning in (b"", b"GET /heal"):
         reader, writer = await gateway.open()
         writer.write(beginning)
-        await until(lambda: server.server_state.connections)
-        server.sweep(asyncio.get_running_loop().time() + HEAD_TIMEOUT_S + 1)
+        await until(lambda: gateway.server.server_state.connections)
+        gateway.server.sweep(asyncio.get_running_loop().time() + HEAD_TIMEOUT_S + 1)
         with contextlib.suppress(ConnectionError):  # a reset, when the beginning has not been read yet
             assert await asyncio.wait_for(reader.read(), 10) == b""
         writer.close()
-        await until(lambda: not server.server_state.connections)
+        await until(lambda: not gateway.server.server_state.connections)
 
 
 async def test_an_idle_connection_between_requests_is_not_a_slow_head(start_gateway: StartGateway) -> None:
     gateway = await start_gateway(make_snapshot())
-    server = gateway.process._server
-    assert server is not None
     reader, writer = await gateway.open()
     for _ in range(2):
         writer.write(make_request(method="GET", path="/healthz", headers={"connection": "keep-alive"}))
         assert (await read_answer(reader)).status == 200
-        server.sweep(asyncio.get_running_loop().time() + HEAD_TIMEOUT_S + 1)
+        gateway.server.sweep(asyncio.get_running_loop().time() + HEAD_TIMEOUT_S + 1)
     writer.close()
 
 

@@ -19,6 +19,9 @@ from controlplane.lib import keys, wire
 from tests.gateway.conftest import Running, StartGateway, make_deployment, make_snapshot, until, write_snapshot
 from tests.gateway.engine import Engine
 
+DEEP = b'{"schema":1,"version":2,"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+DEEPER = b'{"schema":1,"version":2,"published_at":1,"deployments":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}"
+
 
 def publish(snapshot: RoutingSnapshot | bytes, url: str, *, notice: bool = True) -> None:
     raw = snapshot if isinstance(snapshot, bytes) else wire.encode(snapshot)
@@ -46,6 +49,11 @@ async def test_a_kept_snapshot_older_than_a_day_is_not_used(start_gateway: Start
     assert (await gateway.chat()).code == "no_snapshot"
 
 
+async def test_a_kept_snapshot_of_a_clock_far_ahead_is_not_used(start_gateway: StartGateway) -> None:
+    gateway = await start_gateway(make_snapshot(make_deployment(), published_at=time.time() + SNAPSHOT_MAX_AGE_S + 60))
+    assert (await gateway.chat()).code == "no_snapshot"
+
+
 async def test_a_snapshot_that_grows_too_old_while_serving_ends_it(start_gateway: StartGateway) -> None:
     gateway = await start_gateway(make_snapshot(make_deployment(), published_at=time.time() - SNAPSHOT_MAX_AGE_S + 1))
     assert (await gateway.chat()).code == "no_replica"
@@ -55,7 +63,7 @@ async def test_a_snapshot_that_grows_too_old_while_serving_ends_it(start_gateway
     assert "24 hours" in got.json["error"]["message"]
 
 
-@pytest.mark.parametrize("raw", [b"", b"{", b'{"schema": 1}', b"\x00\xff", b"[" * 100_000])
+@pytest.mark.parametrize("raw", [b"", b"{", b'{"schema": 1}', b"\x00\xff", b"[" * 100_000, DEEP, DEEPER])
 async def test_a_broken_kept_snapshot_is_as_good_as_none(
     start_gateway: StartGateway, tmp_path: Path, raw: bytes
 ) -> None:
@@ -100,6 +108,7 @@ async def test_older_versions_and_unknown_schemas_are_refused(start_gateway: Sta
         make_snapshot(version=6, schema=SNAPSHOT_SCHEMA + 1),
         b'{"schema": 1, "version": 9, "published_at": "soon"}',
     ]
+    refused += [DEEP, DEEPER]
     for number, one in enumerate(refused, start=1):
         publish(one, valkey_server)
         await until(lambda: snapshots.refused_count >= number)  # noqa: B023 - awaited within the round

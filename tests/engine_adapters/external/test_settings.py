@@ -39,6 +39,8 @@ def test_an_endpoint_s_address_is_taken(url: str) -> None:
         "http://169.254.169.254/latest",
         "http://0.0.0.0:8000",
         "http://[fe80::1]:80",
+        "http://[::ffff:169.254.169.254]/",
+        "http://[fd00:ec2::254]/",
         "http://[::1",
         "file:///etc/passwd",
         "javascript:alert(1)",
