@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from django.contrib import messages
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 
 from controlplane.console.guard import STATUS, is_fragment
 from controlplane.domain.errors import RefusedError
+
+MOST_CHOICES = 200  # of a menu
 
 Values = Mapping[str, str]
 
@@ -42,7 +46,11 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Dialog:
-    """What a dialog says: in numbers what will happen, what it asks, and the REST call that does the same."""
+    """What a dialog says: in numbers what will happen, what it asks, and the REST call that does the same.
+
+    `version` is that of the object as it is shown: it comes back with the form, so that nobody overwrites what somebody
+    else has changed meanwhile (`seen`).
+    """
 
     title: str
     confirm: str
@@ -52,6 +60,7 @@ class Dialog:
     danger: bool = False
     back: str = "/"
     error: RefusedError | None = None
+    version: int | None = None
     hidden: Sequence[tuple[str, str]] = field(default_factory=tuple)
 
 
@@ -60,10 +69,15 @@ def ask(
     build: Callable[[Values], Dialog],
     do: Callable[[Values], HttpResponse],
 ) -> HttpResponse:
-    """Shows the dialog on GET and does it on POST; what is refused is said in the dialog, at its fields."""
+    """Shows the dialog on GET and does it on POST; what is refused is said in the dialog, at its fields.
+
+    While a form is filled in, its REST call is asked for by POST, because a password has no place in an address.
+    """
     if request.method != "POST":
         return show(request, build(request.GET.dict()))
     values = request.POST.dict()
+    if values.get("only") == "rest":
+        return render(request, "parts/command.html", {"command": build(values).rest})
     try:
         return do(values)
     except RefusedError as error:
@@ -86,15 +100,41 @@ def with_problems(fields: Sequence[Field], error: RefusedError | None) -> list[F
     return [replace(one, problem=found.get(one.name, one.problem)) for one in fields]
 
 
-def leave(request: HttpRequest, url: str, message: str = "") -> HttpResponse:
-    """Returns to a page after something was done, and says so there."""
+def leave(request: HttpRequest, url: str, message: str = "", *, undo: str = "") -> HttpResponse:
+    """Returns to a page after something was done, and says so there; `undo` is a note of `console.undo`."""
     if message:
-        messages.success(request, message)
+        messages.success(request, message, extra_tags=undo)
     if is_fragment(request):
         response = HttpResponse(status=204)
         response["HX-Redirect"] = url
         return response
     return redirect(url)
+
+
+def seen(values: Values) -> int | None:
+    """Returns the version that the form was shown with; None when it says none (a request made by hand)."""
+    return whole(values, "version") if values.get("version", "").strip() else None
+
+
+def plain(text: str) -> str | int | None:
+    """Returns a field's text as REST takes it: a number where it is one, None where it is empty."""
+    text = text.strip()
+    if not text:
+        return None
+    return int(text) if text.isdecimal() and text.isascii() else text
+
+
+def pick(name: str, label: str, value: str, names: Sequence[str] | QuerySet[Any, str], *, every: str = "") -> Field:
+    """Returns a field for one of many names: a menu, or a text where a menu would be too long to read.
+
+    `every` is the word for no choice; without it one must be chosen.
+    """
+    known = list(names[: MOST_CHOICES + 1])
+    if len(known) > MOST_CHOICES:
+        help_text = _("Write the name; there are too many for a menu.")
+        return Field(name, label, "text", value, help_text, required=not every, placeholder=every)
+    choices = (*((("", every),) if every else ()), *((one, one) for one in known))
+    return Field(name, label, "select", value, choices=choices, required=not every)
 
 
 def whole(values: Values, name: str, default: int | None = None) -> int:

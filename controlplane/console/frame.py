@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from controlplane.accounts import roles
 from controlplane.accounts.models import User
 from controlplane.domain.access import LOGS
+from controlplane.version import VERSION
 
 THEMES = ("system", "light", "dark")
 
@@ -42,6 +43,7 @@ class Frame:
     may_administer: bool
     may_see_logs: bool
     user: User | None
+    version: str
     strings: dict[str, str]
 
 
@@ -60,6 +62,7 @@ def of(request: HttpRequest) -> Frame:
         may_administer=user is not None and user.has_role(roles.ADMINISTRATOR),
         may_see_logs=user is not None and user.has_role(LOGS),
         user=user,
+        version=VERSION,
         strings=strings(),
     )
 
@@ -70,6 +73,7 @@ def _nav(request: HttpRequest, user: User) -> list[NavItem]:
         (_("Deployments"), "deployments", reverse("deployments"), False),
         (_("Nodes"), "nodes", reverse("nodes"), False),
         (_("Models"), "models", reverse("models"), False),
+        (_("Pools"), "pools", reverse("pools"), True),
         (_("Journal"), "journal", reverse("journal"), True),
         (_("Access"), "access", reverse("access"), True),
     ]
@@ -89,7 +93,7 @@ def object_url(kind: str, object_id: str) -> str:
 
     The journal outlives its objects and what names they could have, so an address that fits no page is no error.
     """
-    lists = {"tenant": "tenants", "api_key": "keys", "user": "users", "token": "tokens"}
+    lists = {"tenant": "tenants", "api_key": "keys", "user": "users", "token": "tokens", "pool": "pools"}
     if kind in lists:
         return reverse(lists[kind])
     pages = {"deployment": "deployment", "replica": "replica", "node": "node", "model": "model", "variant": "model"}

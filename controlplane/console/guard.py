@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, cast
 
 from django.contrib.auth.views import redirect_to_login
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed
 from django.shortcuts import render
 
 from controlplane.accounts import roles
@@ -20,8 +20,16 @@ STATUS = {"invalid": 422, "not_found": 404, "conflict": 409, "forbidden": 403, "
 View = Callable[..., HttpResponseBase]
 
 
-def page(role: str = roles.VIEWER) -> Callable[[View], View]:
-    """Wraps a view: only people who are logged in and have the role; a RefusedError becomes a page that explains."""
+READS = ("GET", "HEAD")
+ASKS = ("GET", "HEAD", "POST")  # a dialog or form: shown, then done
+ACTS = ("POST",)
+
+
+def page(role: str = roles.VIEWER, methods: Sequence[str] = READS) -> Callable[[View], View]:
+    """Wraps a view: only people who are logged in and have the role; a RefusedError becomes a page that explains.
+
+    Who may not be here learns nothing of the methods that there are.
+    """
 
     def wrap(view: View) -> View:
         @wraps(view)
@@ -30,6 +38,8 @@ def page(role: str = roles.VIEWER) -> Callable[[View], View]:
                 return _to_login(request)
             try:
                 roles.require(person(request), role)
+                if request.method not in methods:
+                    return HttpResponseNotAllowed(methods)
                 return view(request, *args, **kwargs)
             except RefusedError as error:
                 return refused(request, error)

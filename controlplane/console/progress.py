@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from statistics import median
 
+from django.db.models import Count, Q, QuerySet
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -14,11 +16,15 @@ from django.utils.translation import ngettext
 from controlplane.console import sentences, words
 from controlplane.deployments import selectors
 from controlplane.deployments.models import Deployment, DesiredState, Replica, ReplicaState
+from controlplane.fleet.models import Node
 
 _PATH_UP = (ReplicaState.PENDING, ReplicaState.PLACED, ReplicaState.STARTING, ReplicaState.WARMING, ReplicaState.READY)
 _LEAVING = (ReplicaState.DRAINING,)
 _SAMPLE = 20
 _LATE = 2.0  # times the usual
+SHOWN = 12  # steps of one piece of work; the rest is counted
+
+_MOVING = ~Q(state__in=(ReplicaState.READY, ReplicaState.STOPPED)) | Q(goal="stop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +50,93 @@ class Progress:
     ready: int = 0
     wanted: int = 0
     missing: int = 0  # wanted, but the controller has not made them yet
+    more: int = 0  # steps that are not shown
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One of several objects in a piece of work: its state and where it is."""
+
+    name: str
+    url: str
+    state: str
+    sentence: str
+    settled: bool
 
 
 def of(deployment: Deployment) -> Progress:
     """Returns what is under way for a deployment (a row of `selectors.deployments()`)."""
     status = selectors.status(deployment)
-    rows = list(selectors.replicas(deployment=deployment.name))
-    moving = [row for row in rows if row.goal == "stop" or row.state not in (ReplicaState.READY, ReplicaState.STOPPED)]
+    rows = selectors.replicas(deployment=deployment.name)
+    numbers = rows.aggregate(
+        run=Count("pk", filter=Q(goal="run")),
+        ready=Count("pk", filter=Q(goal="run", state=ReplicaState.READY)),
+        moving=Count("pk", filter=_MOVING),
+    )
     wanted = deployment.replicas_wanted if _wants(deployment) else 0
-    ready = sum(row.state == ReplicaState.READY and row.goal == "run" for row in rows)
-    missing = wanted - sum(row.goal == "run" for row in rows)
-    settled = not moving and missing <= 0 and status not in ("starting", "draining")
+    missing = max(0, wanted - numbers["run"])
+    settled = not numbers["moving"] and not missing and status not in ("starting", "draining")
     expected = None if settled else expected_start_s(deployment)
+    steps = _steps(rows.filter(_MOVING).order_by("created_at"), expected) if numbers["moving"] else []
+    sentence = _sentence(status, numbers["ready"], wanted, numbers["moving"])
+    more = numbers["moving"] - len(steps)
+    return Progress(settled, sentence, steps, expected, numbers["ready"], wanted, missing, more)
+
+
+def of_node(node: Node) -> Progress:
+    """Returns what still has to leave a node, and the successors that start elsewhere meanwhile."""
+    here = selectors.replicas(node=node.name)
+    number = here.count()
+    if not number:
+        return Progress(True, _("Nothing runs on %(node)s any more.") % {"node": node.name})
+    text = ngettext("%(n)d replica still runs on %(node)s.", "%(n)d replicas still run on %(node)s.", number)
+    going = here.filter(goal="stop").count()
+    elsewhere = selectors.replicas().filter(_MOVING, deployment__in=here.values("deployment")).exclude(node=node)
+    steps = _steps(here.order_by("-goal", "created_at"), None, _("Waits until a successor is ready elsewhere."))
+    successors = _steps(elsewhere.order_by("created_at"), None) if len(steps) < SHOWN else []
+    shown = [*steps, *successors][:SHOWN]
+    return Progress(
+        False, text % {"n": number, "node": node.name}, shown, ready=number - going, more=number - len(steps)
+    )
+
+
+def of_several(names: Sequence[str]) -> list[Line]:
+    """Returns one line a deployment: how far each of several is. Those that are gone are settled."""
+    rows = {row.name: row for row in selectors.deployments().filter(name__in=names)}
+    return [_line(name, rows.get(name)) for name in names]
+
+
+def of_nodes(names: Sequence[str]) -> list[Line]:
+    """Returns one line a node: what still runs on each of several."""
+    counts = selectors.replicas().filter(node__name__in=names).order_by()
+    running = dict(counts.values_list("node__name").annotate(n=Count("pk")))
+    lines = []
+    for name in names:
+        number = running.get(name, 0)
+        text = ngettext("%(n)d replica still runs there", "%(n)d replicas still run there", number) % {"n": number}
+        state = "draining" if number else "stopped"
+        lines.append(Line(name, reverse("node", args=[name]), state, text if number else _("empty"), not number))
+    return lines
+
+
+def _line(name: str, row: Deployment | None) -> Line:
+    if row is None:
+        return Line(name, "", "stopped", _("gone"), settled=True)
+    status = selectors.status(row)
+    wanted = row.replicas_wanted if _wants(row) else 0
+    ready, live = getattr(row, "replicas_ready", 0), getattr(row, "replicas_live", 0)
+    sentence = _sentence(status, ready, wanted, live)
+    return Line(name, reverse("deployment", args=[name]), status, sentence, status in ("ready", "stopped"))
+
+
+def _steps(rows: QuerySet[Replica], expected: float | None, waiting: str = "") -> list[Step]:
     now = timezone.now()
-    steps = [_step(row, expected, now) for row in moving]
-    return Progress(settled, _sentence(status, ready, wanted, moving), steps, expected, ready, wanted, max(0, missing))
+    return [
+        Step(row.pk, row.state, row.state_since, None, waiting)
+        if waiting and row.goal == "run" and row.state == ReplicaState.READY
+        else _step(row, expected, now)
+        for row in rows[:SHOWN]
+    ]
 
 
 def expected_start_s(deployment: Deployment) -> float | None:
@@ -78,11 +156,11 @@ def _wants(deployment: Deployment) -> bool:
     return deployment.desired_state == DesiredState.RUNNING and deployment.deleted_at is None
 
 
-def _sentence(status: str, ready: int, wanted: int, moving: Sequence[Replica]) -> str:
+def _sentence(status: str, ready: int, wanted: int, moving: int) -> str:
     if status == "stopped":
         return _("Stopped. Nothing runs.")
     if wanted == 0:
-        return ngettext("%(n)d replica is ending.", "%(n)d replicas are ending.", len(moving)) % {"n": len(moving)}
+        return ngettext("%(n)d replica is ending.", "%(n)d replicas are ending.", moving) % {"n": moving}
     return _("%(ready)d of %(wanted)d replicas are ready.") % {"ready": ready, "wanted": wanted}
 
 

@@ -11,12 +11,17 @@ from django.conf import settings
 TOKEN = "$HEADWORKS_TOKEN"  # noqa: S105
 
 
-def call(method: str, path: str, body: Mapping[str, Any] | None = None) -> str:
-    """Returns a curl command for `/api/v1/<path>`; the token is a shell variable, never the real one."""
+def call(method: str, path: str, body: Mapping[str, Any] | None = None, *, version: int | None = None) -> str:
+    """Returns a curl command for `/api/v1/<path>`; the token is a shell variable, never the real one.
+
+    `version` is that of the object as it was seen (0 = it must not exist yet).
+    """
     lines = [
         f"curl -X {method} {settings.CONSOLE_URL}/api/v1/{path}",
         f'  -H "Authorization: Bearer {TOKEN}"',
     ]
+    if version is not None:
+        lines.append(f"  -H 'If-Match: \"{version}\"'" if version else "  -H 'If-None-Match: *'")
     if body is not None:
         lines.append('  -H "Content-Type: application/json"')
         # a single quote ends the shell's string; it is put outside of it

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -42,3 +42,10 @@ def usage(
     grouped = rows.annotate(start=start).order_by().values("start", *groups)
     sums: dict[str, Any] = {f"{name}_sum": Sum(name) for name in COUNTERS}
     return grouped.annotate(**sums)
+
+
+def totals(group: str, names: Iterable[str], *, since: datetime) -> dict[str, Mapping[str, int]]:
+    """Returns name -> the sums of `COUNTERS` since then, for those of the group (of `GROUPS`) that used anything."""
+    rows = UsageMinute.objects.filter(**{f"{group}__in": list(names)}, minute__gte=since).order_by().values(group)
+    sums: dict[str, Any] = {f"{name}_sum": Sum(name) for name in COUNTERS}
+    return {row[group]: {name: row[f"{name}_sum"] for name in COUNTERS} for row in rows.annotate(**sums)}

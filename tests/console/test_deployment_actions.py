@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from controlplane.deployments.models import Deployment
-from controlplane.fleet.models import Node
 from tests.console import making
 from tests.console.calling import HX, make_client
 
@@ -28,7 +27,7 @@ def test_scaling_becomes_its_progress() -> None:
     response = make_client().post("/deployments/chat/do/scale/", {"replicas": "3"}, headers=HX)
     text = response.content.decode()
     assert Deployment.objects.get(name="chat").replicas_wanted == 3
-    assert "1 of 3 replicas are ready." in text and 'hx-get="/deployments/chat/progress/"' in text
+    assert "1 of 3 replicas are ready." in text and 'hx-get="/deployments/chat/progress/?undo=' in text
 
 
 def test_a_number_that_can_not_be_is_said_at_its_field() -> None:
@@ -70,33 +69,46 @@ def test_several_are_stopped_at_once() -> None:
     client = make_client()
     path = "/deployments/do/stop/?name=one&name=two"
     assert "one, two" in client.get(path, headers=HX).content.decode()
-    assert client.post(path, {"name": ["one", "two"]}, headers=HX)["HX-Redirect"] == "/deployments/"
+    text = client.post(path, {"name": ["one", "two"]}, headers=HX).content.decode()
+    assert 'hx-get="/deployments/do/progress/?name=one&amp;name=two' in text and "0 of 2 are done." in text
     assert set(Deployment.objects.values_list("desired_state", flat=True)) == {"stopped"}
+
+
+def test_of_several_the_ones_left_as_they_are_are_named_with_the_reason() -> None:
+    make_running("one"), make_running("two")
+    Deployment.objects.filter(name="two").update(version=5)
+    form = {"name": ["one", "two"], "version:one": "1", "version:two": "4"}
+    text = make_client().post("/deployments/do/stop/", form, headers=HX).content.decode()
+    refusal = text.split('role="alert"')[1].split("</ul>")[0]
+    assert "<b>two</b>" in refusal and "changed_meanwhile" in refusal and "one</b>" not in refusal
+    assert dict(Deployment.objects.values_list("name", "desired_state")) == {"one": "stopped", "two": "running"}
+
+
+@pytest.mark.parametrize("verb", ["start", "scale", "drain", "stop", "freeze", "unfreeze", "delete"])
+def test_what_somebody_changed_meanwhile_is_not_overwritten(verb: str) -> None:
+    row = make_running()
+    client = make_client()
+    dialog = client.get(f"/deployments/chat/do/{verb}/", headers=HX).content.decode()
+    assert f'name="version" value="{row.version}"' in dialog
+    Deployment.objects.filter(pk=row.pk).update(version=row.version + 1)
+    fields = {"version": str(row.version), "replicas": "7", "typed": "chat"}
+    response = client.post(f"/deployments/chat/do/{verb}/", fields, headers=HX)
+    text = response.content.decode()
+    assert response.status_code == 409 and "changed_meanwhile" in text
+    assert f'name="version" value="{row.version + 1}"' in text  # read it, then confirm what is true now
+    after = Deployment.objects.get(pk=row.pk)
+    assert (after.version, after.deleted_at) == (row.version + 1, None)
+
+
+def test_a_frozen_deployment_is_unfrozen_again() -> None:
+    make_running()
+    client = make_client()
+    assert client.post("/deployments/chat/do/freeze/", headers=HX).status_code == 204
+    assert Deployment.objects.get(name="chat").frozen
+    assert "/deployments/chat/do/unfreeze/" in client.get("/deployments/chat/").content.decode()
+    client.post("/deployments/chat/do/unfreeze/", headers=HX)
+    assert not Deployment.objects.get(name="chat").frozen
 
 
 def test_the_progress_of_something_removed_says_that_it_is_gone() -> None:
     assert "gone is gone" in make_client().get("/deployments/gone/progress/").content.decode()
-
-
-def test_a_node_is_cordoned_with_a_reason() -> None:
-    making.make_node("gpu-01", cards=1)
-    client = make_client("operator")
-    client.post("/nodes/gpu-01/do/cordon/", {"reason": "fan"}, headers=HX)
-    node = Node.objects.get(name="gpu-01")
-    assert (node.cordoned, node.cordon_reason) == (True, "fan")
-    client.post("/nodes/gpu-01/do/uncordon/", headers=HX)
-    assert not Node.objects.get(name="gpu-01").cordoned
-
-
-def test_one_accelerator_is_cordoned() -> None:
-    card = making.make_node("gpu-01", cards=1).accelerators.get()
-    make_client("operator").post(f"/nodes/gpu-01/accelerators/{card.uuid}/do/cordon/", headers=HX)
-    card.refresh_from_db()
-    assert card.cordoned
-
-
-def test_a_replica_is_drained_with_a_limit() -> None:
-    row = make_running().replicas.get()
-    make_client("operator").post(f"/replicas/{row.pk}/do/drain/", {"drain_timeout_s": "30"}, headers=HX)
-    row.refresh_from_db()
-    assert (row.goal, row.drain_timeout_s) == ("stop", 30.0)

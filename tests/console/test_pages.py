@@ -25,21 +25,27 @@ PAGES = (
     "/deployments/llama-70b/head/", "/deployments/llama-70b/marks/", "/deployments/llama-70b/progress/",
     "/replicas/7f3ak2m9q0xd/", "/replicas/k9d2x7c4b6vn/", "/replicas/e7x1r9n3u5hq/", "/replicas/7f3ak2m9q0xd/head/",
     "/nodes/", "/nodes/gpu-01/", "/nodes/gpu-03/", "/nodes/sim-01/", "/models/", "/models/llama-3.3-70b-instruct/",
-    "/journal/", "/journal/decisions/", "/access/tenants/", "/access/keys/",
+    "/pools/", "/journal/", "/journal/decisions/", "/access/tenants/", "/access/keys/",
+    "/replicas/7f3ak2m9q0xd/progress/", "/nodes/gpu-01/progress/",
+    "/deployments/do/progress/?name=llama-70b&name=gone", "/nodes/do/progress/?name=gpu-01&name=gpu-02",
 )  # fmt: skip
 OPERATORS = (
     "/deployments/llama-70b/logs/",
+    "/pools/new/", "/pools/lab/edit/", "/pools/lab/do/delete/", "/models/qwen3-8b/variants/bf16/edit/",
     "/deployments/new/", "/deployments/new/engine/?engine=external", "/deployments/new/engine/?engine=simulated",
     "/deployments/llama-70b/edit/", "/deployments/gpt-oss-bridge/edit/", "/models/new/", "/models/qwen3-8b/edit/",
     "/models/qwen3-8b/variants/new/", "/models/qwen3-8b/do/delete/", "/models/qwen3-8b/variants/bf16/do/delete/",
-    *(f"/deployments/llama-70b/do/{verb}/" for verb in ("start", "scale", "drain", "stop", "clone", "delete")),
+    *(f"/deployments/llama-70b/do/{verb}/" for verb in ("start", "scale", "drain", "stop", "freeze", "unfreeze")),
+    "/deployments/llama-70b/do/clone/", "/deployments/llama-70b/do/delete/",
     *(f"/deployments/do/{verb}/?name=llama-70b&name=smollm2" for verb in ("start", "drain", "stop")),
     *(f"/replicas/7f3ak2m9q0xd/do/{verb}/" for verb in ("drain", "restart")),
-    *(f"/nodes/gpu-01/do/{verb}/" for verb in ("cordon", "uncordon", "drain")), "/nodes/do/drain/?name=gpu-01",
+    *(f"/nodes/gpu-01/do/{verb}/" for verb in ("cordon", "uncordon", "drain", "move")),
+    "/nodes/gpu-03/do/forget/", "/nodes/do/drain/?name=gpu-01",
     "/nodes/gpu-01/accelerators/GPU-gpu-01-0-8f3a-1c77/do/cordon/",
 )  # fmt: skip
 ADMINISTRATORS = (
-    "/access/users/", "/access/tokens/", "/access/tenants/new/", "/access/tenants/chatbot/do/delete/",
+    "/access/users/", "/access/tokens/", "/access/tenants/new/", "/access/tenants/chatbot/edit/",
+    "/access/tenants/chatbot/do/delete/",
     "/access/keys/new/", "/access/users/new/", "/access/users/bob/edit/", "/access/users/bob/do/delete/",
     "/access/tokens/new/",
 )  # fmt: skip

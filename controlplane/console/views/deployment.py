@@ -18,7 +18,6 @@ from controlplane.console.views.replicas import log_lines
 from controlplane.deployments import selectors
 from controlplane.deployments.models import Deployment, Engine, Replica, ReplicaState
 from controlplane.domain.access import LOGS
-from controlplane.domain.errors import RefusedError
 from controlplane.journal import selectors as journal_selectors
 from controlplane.journal.models import Decision
 
@@ -136,16 +135,6 @@ def head(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @page()
-def progress_view(request: HttpRequest, name: str) -> HttpResponse:
-    """What is under way, for the open dialog."""
-    try:
-        deployment = selectors.deployment(name)
-    except RefusedError:
-        return render(request, "parts/progress_gone.html", {"name": name})
-    return render(request, "parts/progress.html", {"deployment": deployment, "progress": progress.of(deployment)})
-
-
-@page()
 def marks(request: HttpRequest, name: str) -> HttpResponse:
     """Revisions and decisions as marks of the time axis."""
     return JsonResponse({"marks": _marks(selectors.deployment(name))})
@@ -176,7 +165,8 @@ def _marks(deployment: Deployment) -> list[dict[str, object]]:
             "t": revision.created_at.timestamp(),
             "kind": "revision",
             "title": _("Revision %(n)d") % {"n": revision.number},
-            "text": sentences.said(revision.note) or _("Made by %(who)s.") % {"who": revision.created_by or _("the system")},
+            "text": sentences.said(revision.note)
+            or _("Made by %(who)s.") % {"who": revision.created_by or _("the system")},
         }
         for revision in deployment.revisions.order_by("-number")[:_MARKS]
     ]

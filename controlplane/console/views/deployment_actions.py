@@ -1,22 +1,24 @@
-"""What can be done to deployments: each dialog says in numbers what will happen, then shows the progress."""
+"""What can be done to one deployment: each dialog says in numbers what will happen, then shows the progress."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from controlplane.accounts import roles
-from controlplane.console import progress, rest, units
-from controlplane.console.dialogs import Dialog, Field, Values, ask, leave, whole
-from controlplane.console.guard import actor, is_fragment, page
+from controlplane.console import progress, rest, undo, units
+from controlplane.console.dialogs import Dialog, Field, Values, ask, leave, seen, whole
+from controlplane.console.guard import ASKS, actor, page, person
+from controlplane.console.undo import Back
+from controlplane.console.views.deployments_actions import done, ending
+from controlplane.console.views.progress import begun, of_deployment
 from controlplane.deployments import selectors
-from controlplane.deployments.models import Deployment, Replica, ReplicaState
+from controlplane.deployments.models import Deployment, ReplicaState
 from controlplane.deployments.services import deployments as services
 from controlplane.domain.errors import RefusedError
 from controlplane.journal.services.record import Actor
@@ -24,71 +26,59 @@ from controlplane.journal.services.record import Actor
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One action: what its dialog says and what it does."""
+    """One action: what its dialog says, what it does, and what takes it back (from the row before and after)."""
 
     dialog: Callable[[Deployment, Values], Dialog]
-    do: Callable[[Actor, Deployment, Values], object]
+    do: Callable[[Actor, Deployment, Values], Deployment]
+    back: Callable[[Deployment, Deployment], Back] | None = None
 
 
-@page(roles.OPERATOR)
+@page(roles.OPERATOR, ASKS)
 def one(request: HttpRequest, name: str, verb: str) -> HttpResponse:
     """The dialog of one action on one deployment."""
     known = _verb(verb)
     deployment = selectors.deployment(name)
 
     def do(values: Values) -> HttpResponse:
-        known.do(actor(request), deployment, values)
-        if verb == "clone":
-            return leave(request, reverse("deployment", args=[values.get("new_name", "").strip()]))
-        return _progress(request, name)
+        after = known.do(actor(request), deployment, values)
+        note = ""
+        if known.back is not None and after.version != deployment.version:
+            note = undo.note(person(request), known.back(deployment, after))
+        if verb in ("clone", "freeze", "unfreeze"):
+            return leave(request, reverse("deployment", args=[after.name]), done(verb, 1), undo=note)
+        return begun(request, of_deployment(name), done(verb, 1), note=note)
 
     return ask(request, lambda values: known.dialog(deployment, values), do)
 
 
-@page(roles.OPERATOR)
-def many(request: HttpRequest, verb: str) -> HttpResponse:
-    """Start, drain or stop several deployments at once."""
-    if verb not in ("start", "drain", "stop"):
-        raise _no_such(verb)
-    names = (request.POST if request.method == "POST" else request.GET).getlist("name")[:100]
-    rows = list(selectors.deployments().filter(name__in=names))
-
-    def do(_values: Values) -> HttpResponse:
-        for row in rows:
-            getattr(services, verb)(actor=actor(request), name=row.name)
-        return leave(request, reverse("deployments"), _done(verb, len(rows)))
-
-    return ask(request, lambda _values: _many_dialog(verb, rows), do)
-
-
 def _verb(name: str) -> Verb:
     verbs = {
-        "start": Verb(_start, lambda who, row, _v: services.start(actor=who, name=row.name)),
-        "scale": Verb(
-            _scale, lambda who, row, v: services.scale(actor=who, name=row.name, replicas=whole(v, "replicas"))
+        "start": Verb(
+            _start,
+            lambda who, row, v: services.start(actor=who, name=row.name, expected_version=seen(v)),
+            _desired_back,
         ),
-        "drain": Verb(_drain, lambda who, row, _v: services.drain(actor=who, name=row.name)),
-        "stop": Verb(_stop, lambda who, row, _v: services.stop(actor=who, name=row.name)),
-        "clone": Verb(
-            _clone, lambda who, row, v: services.clone(actor=who, name=row.name, new_name=v.get("new_name", "").strip())
+        "scale": Verb(_scale, _do_scale, _scale_back),
+        "drain": Verb(
+            _drain,
+            lambda who, row, v: services.drain(actor=who, name=row.name, expected_version=seen(v)),
+            _desired_back,
         ),
+        "stop": Verb(
+            _stop, lambda who, row, v: services.stop(actor=who, name=row.name, expected_version=seen(v)), _desired_back
+        ),
+        "freeze": Verb(_freeze, _do_freeze(frozen=True), _frozen_back),
+        "unfreeze": Verb(_unfreeze, _do_freeze(frozen=False), _frozen_back),
+        "clone": Verb(_clone, lambda who, row, v: services.clone(actor=who, name=row.name, new_name=_new_name(v))),
         "delete": Verb(_delete, _do_delete),
     }
     if name not in verbs:
-        raise _no_such(name)
+        raise RefusedError("no_such_action", _("There is no action %(verb)s.") % {"verb": name}, kind="not_found")
     return verbs[name]
 
 
-def _no_such(verb: str) -> RefusedError:
-    return RefusedError("no_such_action", _("There is no action %(verb)s.") % {"verb": verb}, kind="not_found")
-
-
-def _progress(request: HttpRequest, name: str) -> HttpResponse:
-    if not is_fragment(request):
-        return redirect("deployment", name)
-    deployment = selectors.deployment(name)
-    context = {"deployment": deployment, "progress": progress.of(deployment), "first": True}
-    return render(request, "parts/progress.html", context)
+def _do(service: Callable[..., Deployment]) -> Callable[[Actor, Deployment, Values], Deployment]:
+    return lambda who, row, values: service(actor=who, name=row.name, expected_version=seen(values))
 
 
 def _start(row: Deployment, _values: Values) -> Dialog:
@@ -100,10 +90,7 @@ def _start(row: Deployment, _values: Values) -> Dialog:
     expected = progress.expected_start_s(row)
     if expected:
         says.append(_("A start usually takes %(time)s.") % {"time": units.duration(expected)})
-    return Dialog(
-        _("Start %(name)s") % {"name": row.name}, _("Start"), says, back=_back(row),
-        rest=rest.call("POST", f"deployments/{row.name}/start/"),
-    )  # fmt: skip
+    return _dialog(row, "start", _("Start %(name)s"), _("Start"), says)
 
 
 def _scale(row: Deployment, values: Values) -> Dialog:
@@ -117,26 +104,45 @@ def _scale(row: Deployment, values: Values) -> Dialog:
         ),
     ]
     number = Field("replicas", _("Replicas"), "number", value, minimum=0, maximum=1024, required=True)
-    return Dialog(
-        _("Scale %(name)s") % {"name": row.name}, _("Scale"), says, [number], back=_back(row),
-        rest=rest.call("POST", f"deployments/{row.name}/scale/", {"replicas": int(value) if value.isdigit() else 1}),
-    )  # fmt: skip
+    body = {"replicas": int(value) if value.isdecimal() else row.replicas_wanted}
+    return _dialog(row, "scale", _("Scale %(name)s"), _("Scale"), says, fields=[number], body=body)
+
+
+def _do_scale(who: Actor, row: Deployment, values: Values) -> Deployment:
+    return services.scale(actor=who, name=row.name, replicas=whole(values, "replicas"), expected_version=seen(values))
 
 
 def _drain(row: Deployment, _values: Values) -> Dialog:
-    says = [*_ending(row), _("Nothing new is taken. Running requests have up to an hour, then every replica stops.")]
-    return Dialog(
-        _("Drain %(name)s") % {"name": row.name}, _("Drain"), says, back=_back(row),
-        rest=rest.call("POST", f"deployments/{row.name}/drain/"),
-    )  # fmt: skip
+    says = [*ending([row]), _("Nothing new is taken. Running requests have up to an hour, then every replica stops.")]
+    return _dialog(row, "drain", _("Drain %(name)s"), _("Drain"), says)
 
 
 def _stop(row: Deployment, _values: Values) -> Dialog:
-    says = [*_ending(row), _("Nothing new is taken. Requests that still run after 60 s are ended.")]
-    return Dialog(
-        _("Stop %(name)s") % {"name": row.name}, _("Stop"), says, back=_back(row), danger=True,
-        rest=rest.call("POST", f"deployments/{row.name}/stop/"),
-    )  # fmt: skip
+    says = [*ending([row]), _("Nothing new is taken. Requests that still run after 60 s are ended.")]
+    return _dialog(row, "stop", _("Stop %(name)s"), _("Stop"), says, danger=True)
+
+
+def _freeze(row: Deployment, _values: Values) -> Dialog:
+    says = [
+        _("%(ready)d of %(wanted)d replicas are ready; they serve on as they are.")
+        % {"ready": _ready(row), "wanted": row.replicas_wanted},
+        _("Nothing is placed, replaced or ended by itself until it is unfrozen; an engine that dies is started again."),
+    ]
+    return _dialog(row, "freeze", _("Freeze %(name)s"), _("Freeze"), says)
+
+
+def _unfreeze(row: Deployment, _values: Values) -> Dialog:
+    says = [
+        _("%(ready)d of %(wanted)d replicas are ready.") % {"ready": _ready(row), "wanted": row.replicas_wanted},
+        _("The system makes what is wanted true again, beginning now."),
+    ]
+    return _dialog(row, "unfreeze", _("Unfreeze %(name)s"), _("Unfreeze"), says)
+
+
+def _do_freeze(*, frozen: bool) -> Callable[[Actor, Deployment, Values], Deployment]:
+    return lambda who, row, values: services.set_frozen(
+        actor=who, name=row.name, frozen=frozen, expected_version=seen(values)
+    )
 
 
 def _clone(row: Deployment, values: Values) -> Dialog:
@@ -145,70 +151,66 @@ def _clone(row: Deployment, values: Values) -> Dialog:
     field = Field(
         "new_name", _("New name"), "text", name, help=_("Lower-case letters, digits and hyphens."), required=True
     )
-    return Dialog(
-        _("Clone %(name)s") % {"name": row.name}, _("Clone"), says, [field], back=_back(row),
-        rest=rest.call("POST", f"deployments/{row.name}/clone/", {"new_name": name}),
-    )  # fmt: skip
+    call = rest.call("POST", f"deployments/{row.name}/clone/", {"new_name": name})
+    return Dialog(_("Clone %(name)s") % {"name": row.name}, _("Clone"), says, [field], call, back=_page_of(row))
+
+
+def _new_name(values: Values) -> str:
+    return values.get("new_name", "").strip()
 
 
 def _delete(row: Deployment, values: Values) -> Dialog:
     says = [
-        *_ending(row),
+        *ending([row]),
         _("The deployment, its revisions and the history of its replicas are removed. The journal and the usage stay."),
     ]
     label = _("Type %(name)s to confirm") % {"name": row.name}
     return Dialog(
         _("Delete %(name)s") % {"name": row.name}, _("Delete"), says,
-        [Field("typed", label, "text", values.get("typed", ""), required=True)], danger=True, back=_back(row),
-        rest=rest.call("DELETE", f"deployments/{row.name}/"),
+        [Field("typed", label, "text", values.get("typed", ""), required=True)], danger=True, back=_page_of(row),
+        rest=rest.call("DELETE", f"deployments/{row.name}/", version=row.version), version=row.version,
     )  # fmt: skip
 
 
-def _do_delete(who: Actor, row: Deployment, values: Values) -> object:
+def _do_delete(who: Actor, row: Deployment, values: Values) -> Deployment:
     if values.get("typed", "").strip() != row.name:
         text = _("Type the deployment's name exactly.")
         raise RefusedError("invalid", text, fields={"typed": text})
-    return services.delete(actor=who, name=row.name)
+    return services.delete(actor=who, name=row.name, expected_version=seen(values))
 
 
-def _many_dialog(verb: str, rows: list[Deployment]) -> Dialog:
-    titles = {"start": _("Start deployments"), "drain": _("Drain deployments"), "stop": _("Stop deployments")}
-    labels = {"start": _("Start"), "drain": _("Drain"), "stop": _("Stop")}
-    says = [", ".join(row.name for row in rows)]
-    if verb != "start":
-        says += _ending(*rows)
-    calls = "\n\n".join(rest.call("POST", f"deployments/{row.name}/{verb}/") for row in rows[:20])
-    hidden = tuple(("name", row.name) for row in rows)
+def _dialog(
+    row: Deployment,
+    verb: str,
+    title: str,
+    confirm: str,
+    says: list[str],
+    *,
+    fields: list[Field] | None = None,
+    body: Mapping[str, object] | None = None,
+    danger: bool = False,
+) -> Dialog:
+    call = rest.call("POST", f"deployments/{row.name}/{verb}/", body, version=row.version)
     return Dialog(
-        titles[verb], labels[verb], says, rest=calls, danger=verb == "stop", hidden=hidden, back=reverse("deployments")
+        title % {"name": row.name}, confirm, says, fields or [], call, danger, _page_of(row), version=row.version
     )
 
 
-def _done(verb: str, number: int) -> str:
-    texts = {
-        "start": ngettext("%(n)d deployment is starting.", "%(n)d deployments are starting.", number),
-        "drain": ngettext("%(n)d deployment is draining.", "%(n)d deployments are draining.", number),
-        "stop": ngettext("%(n)d deployment is stopping.", "%(n)d deployments are stopping.", number),
-    }
-    return texts[verb] % {"n": number}
+def _desired_back(before: Deployment, after: Deployment) -> Back:
+    return Back("desired", before.name, after.version, {"state": before.desired_state})
 
 
-def _ending(*rows: Deployment) -> list[str]:
-    living = Replica.objects.filter(deployment__in=rows, ended_at=None)
-    numbers = [value for (value,) in living.values_list("in_flight")]
-    if not numbers:
-        return [_("No replica runs now.")]
-    text = ngettext("Ends %(n)d replica.", "Ends %(n)d replicas.", len(numbers)) % {"n": len(numbers)}
-    known = [value for value in numbers if value is not None]
-    if not known:
-        return [text]
-    running = sum(known)
-    return [text, ngettext("%(n)d request is running.", "%(n)d requests are running.", running) % {"n": running}]
+def _scale_back(before: Deployment, after: Deployment) -> Back:
+    return Back("scale", before.name, after.version, {"replicas": before.replicas_wanted})
+
+
+def _frozen_back(before: Deployment, after: Deployment) -> Back:
+    return Back("frozen", before.name, after.version, {"frozen": before.frozen})
 
 
 def _ready(row: Deployment) -> int:
     return selectors.replicas(deployment=row.name, state=ReplicaState.READY).count()
 
 
-def _back(row: Deployment) -> str:
+def _page_of(row: Deployment) -> str:
     return reverse("deployment", args=[row.name])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -12,9 +13,10 @@ from django.utils.translation import gettext as _
 
 from controlplane.accounts import roles
 from controlplane.catalog import selectors as catalog
-from controlplane.console import deployment_wish, rest, settings_diff
-from controlplane.console.dialogs import Field, Values, leave, whole, with_problems
-from controlplane.console.guard import STATUS, actor, page
+from controlplane.console import deployment_wish, rest, settings_diff, undo
+from controlplane.console.dialogs import Field, Values, leave, seen, whole, with_problems
+from controlplane.console.guard import ACTS, ASKS, STATUS, actor, page, person
+from controlplane.console.undo import Back
 from controlplane.deployments import selectors
 from controlplane.deployments.models import Deployment, Engine
 from controlplane.deployments.services import checking
@@ -23,7 +25,7 @@ from controlplane.deployments.wish import DeploymentWish
 from controlplane.domain.errors import RefusedError
 
 
-@page(roles.OPERATOR)
+@page(roles.OPERATOR, ASKS)
 def new(request: HttpRequest) -> HttpResponse:
     """The form of a new deployment; what is wrong is said at its field."""
     values = request.POST.dict() if request.method == "POST" else request.GET.dict()
@@ -55,11 +57,12 @@ def engine_fields(request: HttpRequest) -> HttpResponse:
     return render(request, "deployments/fields.html", _form(_engine(values), values, None))
 
 
-@page(roles.OPERATOR)
+@page(roles.OPERATOR, ACTS)
 def preview(request: HttpRequest) -> HttpResponse:
     """The command line and the REST call that the form would make."""
     values = request.POST.dict()
     engine, name = _engine(values), values.get("name", "").strip() or "preview"
+    version = seen(values) or 0  # the form of a new deployment has none
     try:
         wish = deployment_wish.read(engine, values)
         command = services.preview_command(wish)
@@ -67,12 +70,12 @@ def preview(request: HttpRequest) -> HttpResponse:
         return render(request, "deployments/preview.html", {"problem": error})
     context = {
         "command": shlex.join(command) if command else "",
-        "rest": rest.call("PUT", f"deployments/{name}/", deployment_wish.as_body(wish)),
+        "rest": rest.call("PUT", f"deployments/{name}/", deployment_wish.as_body(wish), version=version),
     }
     return render(request, "deployments/preview.html", context)
 
 
-@page(roles.OPERATOR)
+@page(roles.OPERATOR, ASKS)
 def edit(request: HttpRequest, name: str) -> HttpResponse:
     """Changes a deployment: the form, then the difference to the running revision, then the new revision."""
     deployment = selectors.deployment(name)
@@ -88,7 +91,8 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
                 applied = services.apply(
                     actor=actor(request), name=name, wish=wish, expected_version=whole(values, "version")
                 )
-                return leave(request, reverse("deployment", args=[name]), _saved(applied))
+                note = _undo(request, before, wish, applied)
+                return leave(request, reverse("deployment", args=[name]), _saved(applied), undo=note)
             if values.get("step") == "review":
                 return render(
                     request, "deployment/review.html", {**context, **_review(deployment, before, wish, values)}
@@ -145,8 +149,17 @@ def _review(deployment: Deployment, before: DeploymentWish, wish: DeploymentWish
         "new_revision": deployment.revision is None or deployment.revision.hash != checked.hash,
         "next_number": (deployment.revision.number if deployment.revision else 0) + 1,
         "hidden": [(key, value) for key, value in values.items() if key not in ("step", "csrfmiddlewaretoken")],
-        "rest": rest.call("PUT", f"deployments/{deployment.name}/", body),
+        "rest": rest.call("PUT", f"deployments/{deployment.name}/", body, version=deployment.version),
     }
+
+
+def _undo(request: HttpRequest, before: DeploymentWish, wish: DeploymentWish, applied: services.Applied) -> str:
+    """A key of an external endpoint is never read back, so an edit that replaced it can't be undone."""
+    if not applied.changed or wish.external_key is not None:
+        return ""
+    number = applied.deployment.revision.number if applied.deployment.revision else 0
+    values = {**asdict(before), "settings": dict(before.settings), "note": _("Undoes revision %(n)d") % {"n": number}}
+    return undo.note(person(request), Back("wish", applied.deployment.name, applied.deployment.version, values))
 
 
 def _saved(applied: services.Applied) -> str:

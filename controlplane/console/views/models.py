@@ -1,4 +1,4 @@
-"""Models and their variants."""
+"""Models."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from controlplane.catalog import selectors
 from controlplane.catalog.models import Model
 from controlplane.catalog.services import models as services
 from controlplane.console import rest
-from controlplane.console.dialogs import Dialog, Field, Values, ask, leave, whole
-from controlplane.console.guard import actor, is_fragment, page
+from controlplane.console.dialogs import Dialog, Field, Values, ask, leave, plain, seen, whole
+from controlplane.console.guard import ASKS, actor, is_fragment, page
 from controlplane.console.lists import Column, listing, params_of
 from controlplane.deployments import selectors as deployments
 from controlplane.journal import selectors as journal
+
+_USED = 30  # deployments on a model's page; the list of deployments has all
 
 
 @page()
@@ -45,18 +47,19 @@ def models(request: HttpRequest) -> HttpResponse:
 def model(request: HttpRequest, name: str) -> HttpResponse:
     """One model: facts, variants, and where it is used."""
     row = selectors.model(name)
-    used = list(deployments.deployments().filter(variant__model=row))
+    used = list(deployments.deployments().filter(variant__model=row)[: _USED + 1])
     context = {
         "model": row,
         "variants": list(row.variants.all()),
-        "used": used,
+        "used": used[:_USED],
+        "more_used": len(used) > _USED,
         "events": journal.events(object_kind="model", object_id=name)[:8],
         "facts": sorted(row.architecture.items()),
     }
     return render(request, "models/detail.html", context)
 
 
-@page(roles.OPERATOR)
+@page(roles.OPERATOR, ASKS)
 def new(request: HttpRequest) -> HttpResponse:
     """Adds a model."""
 
@@ -68,48 +71,26 @@ def new(request: HttpRequest) -> HttpResponse:
     return ask(request, lambda values: _model_dialog(values, None), do)
 
 
-@page(roles.OPERATOR)
+@page(roles.OPERATOR, ASKS)
 def edit(request: HttpRequest, name: str) -> HttpResponse:
     """Changes what is known of a model."""
     row = selectors.model(name)
 
     def do(values: Values) -> HttpResponse:
         wish = _wish(values, row.architecture)
-        services.apply_model(
-            actor=actor(request), name=name, wish=wish, expected_version=whole(values, "version", row.version)
-        )
+        services.apply_model(actor=actor(request), name=name, wish=wish, expected_version=seen(values))
         return leave(request, reverse("model", args=[name]), _("Saved."))
 
     return ask(request, lambda values: _model_dialog(values, row), do)
 
 
-@page(roles.OPERATOR)
-def new_variant(request: HttpRequest, name: str) -> HttpResponse:
-    """Adds a variant to a model."""
-    row = selectors.model(name)
-
-    def do(values: Values) -> HttpResponse:
-        size = values.get("size_bytes", "").strip()
-        wish = services.VariantWish(
-            path=values.get("path", "").strip(),
-            precision=values.get("precision", "").strip() or "bf16",
-            size_bytes=whole(values, "size_bytes") if size else None,
-        )
-        services.apply_variant(
-            actor=actor(request), model=name, name=values.get("name", "").strip(), wish=wish, expected_version=0
-        )
-        return leave(request, reverse("model", args=[name]), _("The variant was added."))
-
-    return ask(request, lambda values: _variant_dialog(values, row), do)
-
-
-@page(roles.OPERATOR)
+@page(roles.OPERATOR, ASKS)
 def delete(request: HttpRequest, name: str) -> HttpResponse:
     """Removes a model that no deployment uses."""
     row = selectors.model(name)
 
-    def do(_values: Values) -> HttpResponse:
-        services.delete_model(actor=actor(request), name=name)
+    def do(values: Values) -> HttpResponse:
+        services.delete_model(actor=actor(request), name=name, expected_version=seen(values))
         return leave(request, reverse("models"), _("Model %(name)s was removed.") % {"name": name})
 
     number = len(row.variants.all())
@@ -124,28 +105,8 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
         says,
         danger=True,
         back=reverse("model", args=[name]),
-        rest=rest.call("DELETE", f"models/{name}/"),
-    )
-    return ask(request, lambda _values: dialog, do)
-
-
-@page(roles.OPERATOR)
-def delete_variant(request: HttpRequest, name: str, variant: str) -> HttpResponse:
-    """Removes a variant that no deployment uses."""
-    selectors.variant(name, variant)
-    back = reverse("model", args=[name])
-
-    def do(_values: Values) -> HttpResponse:
-        services.delete_variant(actor=actor(request), model=name, name=variant)
-        return leave(request, back, _("The variant was removed."))
-
-    dialog = Dialog(
-        _("Remove variant %(name)s") % {"name": variant},
-        _("Remove"),
-        [_("Files on the nodes stay where they are.")],
-        danger=True,
-        back=back,
-        rest=rest.call("DELETE", f"models/{name}/variants/{variant}/"),
+        rest=rest.call("DELETE", f"models/{name}/", version=row.version),
+        version=row.version,
     )
     return ask(request, lambda _values: dialog, do)
 
@@ -200,41 +161,16 @@ def _model_dialog(values: Values, row: Model | None) -> Dialog:
     if row is None:
         fields.insert(0, Field("name", _("Name"), value=value("name"), required=True, full=True))
     name = row.name if row else values.get("name") or "NAME"
-    body = {field.name: _plain(field) for field in fields if field.name != "name" and field.value}
+    body: dict[str, object] = {field.name: field.value for field in fields if field.name != "name"}
+    body |= {number: plain(value(number)) for number in ("parameters", "context_length_tokens")}
+    if row is not None and row.architecture:
+        body["architecture"] = row.architecture
+    version = row.version if row else 0
     return Dialog(
         _("Edit %(name)s") % {"name": row.name} if row else _("Add a model"),
         _("Save") if row else _("Add"),
         fields=fields,
-        hidden=(("version", str(row.version)),) if row else (),
-        rest=rest.call("PUT", f"models/{name}/", body),
+        version=version if row else None,
+        rest=rest.call("PUT", f"models/{name}/", body, version=version),
         back=reverse("model", args=[row.name]) if row else reverse("models"),
-    )
-
-
-def _plain(field: Field) -> str | int:
-    return int(field.value) if field.kind == "number" and field.value.isdigit() else field.value
-
-
-def _variant_dialog(values: Values, row: Model) -> Dialog:
-    fields = [
-        Field("name", _("Name"), value=values.get("name", ""), required=True, placeholder="fp8"),
-        Field("precision", _("Precision"), value=values.get("precision", "bf16")),
-        Field(
-            "path",
-            _("Files"),
-            value=values.get("path", ""),
-            required=True,
-            full=True,
-            help=_("A folder that exists on the nodes, or a name that the engine resolves itself."),
-        ),
-        Field("size_bytes", _("Size"), "number", values.get("size_bytes", ""), minimum=1, unit=_("bytes")),
-    ]
-    name = values.get("name") or "NAME"
-    body = {"path": values.get("path") or "/models/…", "precision": values.get("precision") or "bf16"}
-    return Dialog(
-        _("Add a variant of %(name)s") % {"name": row.name},
-        _("Add"),
-        fields=fields,
-        back=reverse("model", args=[row.name]),
-        rest=rest.call("PUT", f"models/{row.name}/variants/{name}/", body),
     )

@@ -1,4 +1,4 @@
-"""What can be done to nodes and accelerators."""
+"""What can be done to one node, and to its accelerators."""
 
 from __future__ import annotations
 
@@ -8,130 +8,133 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from controlplane.accounts import roles
-from controlplane.console import rest
-from controlplane.console.dialogs import Dialog, Field, Values, ask, leave
-from controlplane.console.guard import actor, page
+from controlplane.console import rest, undo
+from controlplane.console.dialogs import Dialog, Field, Values, ask, leave, seen
+from controlplane.console.guard import ASKS, actor, page, person
+from controlplane.console.undo import Back
+from controlplane.console.views.nodes_actions import act, back_of, done, runs, says_of
+from controlplane.console.views.progress import begun, of_node
 from controlplane.deployments import selectors as deployments
+from controlplane.deployments.services import lost_nodes
 from controlplane.domain.errors import RefusedError
 from controlplane.fleet import selectors
+from controlplane.fleet.models import Node
 from controlplane.fleet.services import nodes as services
 
-_VERBS = ("cordon", "uncordon", "drain")
 
-
-@page(roles.OPERATOR)
+@page(roles.OPERATOR, ASKS)
 def one(request: HttpRequest, name: str, verb: str) -> HttpResponse:
-    """Cordon, uncordon or drain a node."""
-    _check(verb)
-    selectors.node(name)
-    back = reverse("node", args=[name])
+    """The dialog of one action on one node."""
+    builders = {"cordon": _placing, "uncordon": _placing, "drain": _placing, "move": _moving, "forget": _forgetting}
+    if verb not in builders:
+        raise _no_such(verb)
+    node = selectors.node(name)
 
     def do(values: Values) -> HttpResponse:
-        _apply(request, name, verb, values)
-        return leave(request, back, _done(verb, [name]))
+        if verb == "forget":
+            return _forget(request, node, values)
+        if verb == "move":
+            return _move(request, node, values)
+        after = act(actor(request), verb, node, values.get("reason", "").strip(), seen(values))
+        note = undo.note(person(request), back_of(node, after)) if after.version != node.version else ""
+        if verb == "drain":
+            return begun(request, of_node(name), done(verb, [name]), note=note)
+        return leave(request, _page_of(name), done(verb, [name]), undo=note)
 
-    return ask(request, lambda values: _dialog(verb, [name], values, back), do)
-
-
-@page(roles.OPERATOR)
-def many(request: HttpRequest, verb: str) -> HttpResponse:
-    """The same for several nodes at once."""
-    _check(verb)
-    asked = (request.POST if request.method == "POST" else request.GET).getlist("name")[:200]
-    names = list(selectors.nodes().filter(name__in=asked).values_list("name", flat=True))
-    back = reverse("nodes")
-
-    def do(values: Values) -> HttpResponse:
-        for name in names:
-            _apply(request, name, verb, values)
-        return leave(request, back, _done(verb, names))
-
-    return ask(request, lambda values: _dialog(verb, names, values, back), do)
+    return ask(request, lambda values: builders[verb](node, verb, values), do)
 
 
-@page(roles.OPERATOR)
+@page(roles.OPERATOR, ASKS)
 def accelerator(request: HttpRequest, name: str, uuid: str, verb: str) -> HttpResponse:
     """Cordon or uncordon one accelerator."""
     if verb not in ("cordon", "uncordon"):
         raise _no_such(verb)
-    back = reverse("node", args=[name])
+    row = selectors.accelerators(node=name, include_gone=True).filter(uuid=uuid).first()
+    was_cordoned = bool(row and row.cordoned)
 
     def do(_values: Values) -> HttpResponse:
-        services.cordon_accelerator(actor=actor(request), node=name, uuid=uuid, cordoned=verb == "cordon")
-        text = _("The accelerator is cordoned.") if verb == "cordon" else _("The accelerator can be used again.")
-        return leave(request, back, text)
+        cordoned = verb == "cordon"
+        services.cordon_accelerator(actor=actor(request), node=name, uuid=uuid, cordoned=cordoned)
+        text = _("The accelerator is cordoned.") if cordoned else _("The accelerator can be used again.")
+        back = Back("card", name, None, {"uuid": uuid, "cordoned": was_cordoned})
+        note = undo.note(person(request), back) if was_cordoned != cordoned else ""
+        return leave(request, _page_of(name), text, undo=note)
 
-    says = _says(verb)
     title = _("Cordon accelerator") if verb == "cordon" else _("Uncordon accelerator")
     label = _("Cordon") if verb == "cordon" else _("Uncordon")
-    dialog = Dialog(
-        title, label, [uuid, *says], rest=rest.call("POST", f"nodes/{name}/accelerators/{uuid}/{verb}/"), back=back
-    )
+    says = [f"{row.index} · {row.name} · {uuid}" if row else uuid, *says_of(verb)]
+    call = rest.call("POST", f"nodes/{name}/accelerators/{uuid}/{verb}/")
+    dialog = Dialog(title, label, says, rest=call, back=_page_of(name))
     return ask(request, lambda _values: dialog, do)
 
 
-def _check(verb: str) -> None:
-    if verb not in _VERBS:
-        raise _no_such(verb)
+def _placing(node: Node, verb: str, values: Values) -> Dialog:
+    titles = {"cordon": _("Cordon %(name)s"), "uncordon": _("Uncordon %(name)s"), "drain": _("Drain %(name)s")}
+    labels = {"cordon": _("Cordon"), "uncordon": _("Uncordon"), "drain": _("Drain")}
+    reason = values.get("reason", "")
+    fields = [] if verb == "uncordon" else [Field("reason", _("Why"), value=reason, full=True)]
+    body = None if verb == "uncordon" else {"reason": reason}
+    call = rest.call("POST", f"nodes/{node.name}/{verb}/", body, version=node.version)
+    says = [*says_of(verb), runs([node.name])]
+    title = titles[verb] % {"name": node.name}
+    return Dialog(title, labels[verb], says, fields, call, verb == "drain", _page_of(node.name), version=node.version)
+
+
+def _moving(node: Node, _verb: str, values: Values) -> Dialog:
+    pools = tuple((row.name, row.name) for row in selectors.pools())
+    wanted = values.get("pool", node.pool.name)
+    leaving = deployments.replicas(node=node.name).exclude(deployment__pool__name=wanted).count()
+    says = [
+        _("It belongs to pool %(pool)s now.") % {"pool": node.pool.name},
+        ngettext(
+            "%(n)d replica of a deployment of another pool is moved away.",
+            "%(n)d replicas of deployments of another pool are moved away.",
+            leaving,
+        )
+        % {"n": leaving}
+        if wanted != node.pool.name
+        else runs([node.name]),
+    ]
+    field = Field("pool", _("Pool"), "select", wanted, choices=pools, required=True, full=True)
+    call = rest.call("POST", f"nodes/{node.name}/move/", {"pool": wanted}, version=node.version)
+    title = _("Move %(name)s to a pool") % {"name": node.name}
+    return Dialog(title, _("Move"), says, [field], call, back=_page_of(node.name), version=node.version)
+
+
+def _move(request: HttpRequest, node: Node, values: Values) -> HttpResponse:
+    pool = values.get("pool", "")
+    after = services.move(actor=actor(request), name=node.name, pool=pool, expected_version=seen(values))
+    if after.version == node.version:
+        return leave(request, _page_of(node.name), _("It was in that pool already."))
+    note = undo.note(person(request), Back("pool", node.name, after.version, {"pool": node.pool.name}))
+    text = _("%(name)s belongs to pool %(pool)s now.") % {"name": node.name, "pool": pool}
+    return leave(request, _page_of(node.name), text, undo=note)
+
+
+def _forgetting(node: Node, _verb: str, values: Values) -> Dialog:
+    says = [
+        runs([node.name]),
+        _("Node, accelerators and its replicas go from the records; their deployments make others elsewhere."),
+        _("If the machine comes back, it registers anew and ends what it still runs."),
+    ]
+    label = _("Type %(name)s to confirm") % {"name": node.name}
+    typed = Field("typed", label, "text", values.get("typed", ""), required=True)
+    title = _("Forget %(name)s") % {"name": node.name}
+    return Dialog(title, _("Forget"), says, [typed], danger=True, back=_page_of(node.name))
+
+
+def _forget(request: HttpRequest, node: Node, values: Values) -> HttpResponse:
+    if values.get("typed", "").strip() != node.name:
+        text = _("Type the node's name exactly.")
+        raise RefusedError("invalid", text, fields={"typed": text})
+    number = lost_nodes.forget(actor=actor(request), name=node.name)
+    told = ngettext("%(name)s was forgotten with %(n)d replica.", "%(name)s was forgotten with %(n)d replicas.", number)
+    return leave(request, reverse("nodes"), told % {"name": node.name, "n": number})
 
 
 def _no_such(verb: str) -> RefusedError:
     return RefusedError("no_such_action", _("There is no action %(verb)s.") % {"verb": verb}, kind="not_found")
 
 
-def _apply(request: HttpRequest, name: str, verb: str, values: Values) -> None:
-    who, reason = actor(request), values.get("reason", "").strip()
-    if verb == "cordon":
-        services.cordon(actor=who, name=name, reason=reason)
-    elif verb == "drain":
-        services.drain(actor=who, name=name, reason=reason)
-    else:
-        services.uncordon(actor=who, name=name)
-
-
-def _dialog(verb: str, names: list[str], values: Values, back: str) -> Dialog:
-    titles = {"cordon": _("Cordon %(name)s"), "uncordon": _("Uncordon %(name)s"), "drain": _("Drain %(name)s")}
-    labels = {"cordon": _("Cordon"), "uncordon": _("Uncordon"), "drain": _("Drain")}
-    shown = names[0] if len(names) == 1 else ngettext("%(n)d node", "%(n)d nodes", len(names)) % {"n": len(names)}
-    says = [*([", ".join(names)] if len(names) > 1 else []), *_says(verb), _runs(names)]
-    fields = [] if verb == "uncordon" else [Field("reason", _("Why"), value=values.get("reason", ""), full=True)]
-    body = None if verb == "uncordon" else {"reason": values.get("reason", "")}
-    return Dialog(
-        titles[verb] % {"name": shown},
-        labels[verb],
-        says,
-        fields,
-        "\n\n".join(rest.call("POST", f"nodes/{name}/{verb}/", body) for name in names[:20]),
-        danger=verb == "drain",
-        back=back,
-        hidden=tuple(("name", name) for name in names) if len(names) > 1 else (),
-    )
-
-
-def _says(verb: str) -> list[str]:
-    return {
-        "cordon": [_("Nothing new is placed there; what runs goes on.")],
-        "uncordon": [_("New replicas may be placed there again.")],
-        "drain": [
-            _("Nothing new is placed there. Its replicas are moved: a successor starts first where there is room.")
-        ],
-    }[verb]
-
-
-def _runs(names: list[str]) -> str:
-    running = deployments.replicas().filter(node__name__in=names)
-    number = running.count()
-    requests = sum(value or 0 for (value,) in running.values_list("in_flight"))
-    text = ngettext("%(n)d replica runs there", "%(n)d replicas run there", number) % {"n": number}
-    more = ngettext("with %(n)d running request.", "with %(n)d running requests.", requests) % {"n": requests}
-    return f"{text} {more}" if number else _("No replica runs there.")
-
-
-def _done(verb: str, names: list[str]) -> str:
-    shown = ", ".join(names)
-    texts = {
-        "cordon": _("%(names)s: nothing new is placed there."),
-        "uncordon": _("%(names)s: can be used again."),
-        "drain": _("%(names)s: is being drained."),
-    }
-    return texts[verb] % {"names": shown}
+def _page_of(name: str) -> str:
+    return reverse("node", args=[name])

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST
 from controlplane.accounts import selectors
 from controlplane.accounts.services import users
 from controlplane.console.dialogs import Dialog, Field, Values, ask, leave
-from controlplane.console.guard import actor, is_fragment, page, person
+from controlplane.console.guard import ASKS, actor, is_fragment, page, person
 from controlplane.domain.errors import RefusedError
 
 
@@ -28,7 +28,7 @@ def profile(request: HttpRequest) -> HttpResponse:
     return render(request, "profile.html", {"tokens": tokens})
 
 
-@page()
+@page(methods=ASKS)
 def password(request: HttpRequest) -> HttpResponse:
     """Changes one's own password and keeps this session."""
     user = person(request)

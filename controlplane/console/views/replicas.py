@@ -13,8 +13,9 @@ from django.utils.translation import ngettext
 
 from controlplane.accounts import roles
 from controlplane.console import charts, rest, samples
-from controlplane.console.dialogs import Dialog, Field, Values, ask, leave, whole
-from controlplane.console.guard import actor, page
+from controlplane.console.dialogs import Dialog, Field, Values, ask, whole
+from controlplane.console.guard import ASKS, actor, page
+from controlplane.console.views.progress import begun, of_replica
 from controlplane.deployments import selectors
 from controlplane.deployments.models import Engine, Replica
 from controlplane.deployments.services import replicas as services
@@ -40,9 +41,9 @@ def head(request: HttpRequest, replica_id: str) -> HttpResponse:
     return render(request, "replica/head.html", _head(selectors.replica(replica_id)))
 
 
-@page(roles.OPERATOR)
+@page(roles.OPERATOR, ASKS)
 def do(request: HttpRequest, replica_id: str, verb: str) -> HttpResponse:
-    """Drain or restart one replica."""
+    """Drain or restart one replica; the dialog becomes the progress of its end and of its successor."""
     if verb not in ("drain", "restart"):
         raise RefusedError("no_such_action", _("There is no action %(verb)s.") % {"verb": verb}, kind="not_found")
     row = selectors.replica(replica_id)
@@ -51,10 +52,12 @@ def do(request: HttpRequest, replica_id: str, verb: str) -> HttpResponse:
     def act(values: Values) -> HttpResponse:
         if verb == "restart":
             services.restart(actor=actor(request), replica_id=replica_id)
-            return leave(request, back, _("The replica ends now; the deployment makes another one."))
-        limit = whole(values, "drain_timeout_s", 60)
-        services.drain(actor=actor(request), replica_id=replica_id, drain_timeout_s=float(limit))
-        return leave(request, back, _("The replica takes nothing new and ends."))
+            text = _("The replica ends now; the deployment makes another one.")
+        else:
+            limit = whole(values, "drain_timeout_s", 60)
+            services.drain(actor=actor(request), replica_id=replica_id, drain_timeout_s=float(limit))
+            text = _("The replica takes nothing new and ends.")
+        return begun(request, of_replica(replica_id), text)
 
     build = _drain if verb == "drain" else _restart
     return ask(request, lambda values: build(row, values, back), act)

@@ -1,0 +1,92 @@
+"""What is done to nodes, accelerators and replicas, and the progress that the dialogs become."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+
+from controlplane.fleet.models import Node
+from tests.console import making
+from tests.console.calling import HX, make_client
+from tests.console.test_deployment_actions import make_running
+
+pytestmark = [pytest.mark.django_db, pytest.mark.services, pytest.mark.usefixtures("valkey_server")]
+
+
+def test_a_node_is_cordoned_with_a_reason() -> None:
+    making.make_node("gpu-01", cards=1)
+    client = make_client("operator")
+    client.post("/nodes/gpu-01/do/cordon/", {"reason": "fan"}, headers=HX)
+    node = Node.objects.get(name="gpu-01")
+    assert (node.cordoned, node.cordon_reason) == (True, "fan")
+    client.post("/nodes/gpu-01/do/uncordon/", headers=HX)
+    assert not Node.objects.get(name="gpu-01").cordoned
+
+
+def test_one_accelerator_is_cordoned() -> None:
+    card = making.make_node("gpu-01", cards=1).accelerators.get()
+    make_client("operator").post(f"/nodes/gpu-01/accelerators/{card.uuid}/do/cordon/", headers=HX)
+    card.refresh_from_db()
+    assert card.cordoned
+
+
+def test_a_replica_is_drained_with_a_limit() -> None:
+    row = make_running().replicas.get()
+    make_client("operator").post(f"/replicas/{row.pk}/do/drain/", {"drain_timeout_s": "30"}, headers=HX)
+    row.refresh_from_db()
+    assert (row.goal, row.drain_timeout_s) == ("stop", 30.0)
+
+
+def test_draining_a_replica_becomes_its_progress() -> None:
+    row = make_running().replicas.get()
+    client = make_client("operator")
+    text = client.post(f"/replicas/{row.pk}/do/restart/", headers=HX).content.decode()
+    assert f'hx-get="/replicas/{row.pk}/progress/"' in text and "14 requests still run" in text
+    assert 'hx-get="' in client.get(f"/replicas/{row.pk}/progress/").content.decode()
+    row.state, row.ended_at = "stopped", timezone.now()
+    row.save()
+    making.make_replica(row.deployment, row.node)
+    settled = client.get(f"/replicas/{row.pk}/progress/").content.decode()
+    assert "hx-get" not in settled and "1 of 1 replicas are ready." in settled
+
+
+def test_draining_a_node_becomes_its_progress() -> None:
+    row = make_running()
+    client = make_client("operator")
+    text = client.post("/nodes/node-chat/do/drain/", {"reason": "fan"}, headers=HX).content.decode()
+    assert 'hx-get="/nodes/node-chat/progress/?undo=' in text
+    assert "1 replica still runs on node-chat." in text and "Waits until a successor is ready" in text
+    row.replicas.update(state="stopped", ended_at=timezone.now())
+    settled = client.get("/nodes/node-chat/progress/").content.decode()
+    assert "Nothing runs on node-chat any more." in settled and "hx-get" not in settled
+
+
+def test_several_nodes_are_drained_and_the_refused_ones_named() -> None:
+    making.make_node("gpu-01", cards=1), making.make_node("gpu-02", cards=1)
+    form = {"name": ["gpu-01", "gpu-02"], "version:gpu-01": "1", "version:gpu-02": "9"}
+    text = make_client("operator").post("/nodes/do/drain/", form, headers=HX).content.decode()
+    assert 'hx-get="/nodes/do/progress/?name=gpu-01&amp;undo=' in text
+    assert "gpu-02</b>" in text.split('role="alert"')[1].split("</ul>")[0]
+    assert dict(Node.objects.values_list("name", "draining")) == {"gpu-01": True, "gpu-02": False}
+
+
+def test_a_node_goes_into_another_pool() -> None:
+    making.make_node("gpu-01", cards=1), making.make_pool("lab")
+    client = make_client("operator")
+    assert "default" in client.get("/nodes/gpu-01/do/move/", headers=HX).content.decode()
+    client.post("/nodes/gpu-01/do/move/", {"pool": "lab", "version": "1"}, headers=HX)
+    assert Node.objects.get(name="gpu-01").pool.name == "lab"
+    refused = client.post("/nodes/gpu-01/do/move/", {"pool": "none", "version": "2"}, headers=HX)
+    assert refused.status_code == 422 and 'id="f-pool-problem"' in refused.content.decode()
+
+
+def test_a_lost_node_is_forgotten_and_one_that_reports_is_not() -> None:
+    making.make_node("gpu-01", cards=1), making.make_node("gpu-02", cards=1, lost=True)
+    client = make_client("operator")
+    assert "/do/forget/" in client.get("/nodes/gpu-02/").content.decode()
+    assert "/do/forget/" not in client.get("/nodes/gpu-01/").content.decode()
+    reports = client.post("/nodes/gpu-01/do/forget/", {"typed": "gpu-01"}, headers=HX)
+    assert reports.status_code == 409 and "node_reports" in reports.content.decode()
+    assert client.post("/nodes/gpu-02/do/forget/", {"typed": "gpu-2"}, headers=HX).status_code == 422
+    assert client.post("/nodes/gpu-02/do/forget/", {"typed": "gpu-02"}, headers=HX)["HX-Redirect"] == "/nodes/"
+    assert list(Node.objects.values_list("name", flat=True)) == ["gpu-01"]
