@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
 from typing import Any
 
+from django.db import connection
 from django.db.models import Case, CharField, Count, F, Q, QuerySet, Value, When
 from django.db.models.lookups import Exact
 
 from controlplane.deployments.models import Deployment, DesiredState, Engine, Replica, ReplicaState, ReplicaTransition
 from controlplane.deployments.wish import DeploymentWish
 from controlplane.domain.errors import RefusedError
+from controlplane.domain.routing import SNAPSHOT_EVERY_S
+from controlplane.lib import advisory_locks, keys, valkey
 
+PUBLISHED_OLD_AFTER_S = 6 * SNAPSHOT_EVERY_S
 STATUSES = ("stopped", "starting", "ready", "degraded", "draining", "failed", "waiting")
+
+
+@dataclass(frozen=True, slots=True)
+class ControlState:
+    """Whether some controller leads, how old its newest routing snapshot is (None = there is none), and what is wrong
+    in one sentence with what to do; both are empty when all is well."""
+
+    led: bool
+    published_s_ago: float | None
+    problem: str = ""
+    hint: str = ""
+
 
 _LIVE = Q(replicas__ended_at__isnull=True)
 _WANTED = _LIVE & Q(replicas__goal="run")
@@ -112,7 +130,36 @@ def replica(id: str) -> Replica:
 
 def transitions(replica: Replica) -> QuerySet[ReplicaTransition]:
     """Returns a replica's history, oldest first."""
-    return replica.transitions.order_by("at", "id")
+    return replica.transitions.order_by("id")  # as they came: clocks of nodes may differ from ours
+
+
+def is_led() -> bool:
+    """Returns whether some controller holds the lock of the leader now."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND objid = %s"
+            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+            [advisory_locks.CONTROLLER_LEADER],
+        )
+        return bool(cursor.fetchone()[0])
+
+
+def control_state(now: float | None = None) -> ControlState:
+    """Returns whether wishes are carried out at all. Asks PostgreSQL and Valkey, one short question each."""
+    led = is_led()
+    try:
+        with valkey.connect() as client:
+            raw = client.get(keys.snapshot_at())
+    except valkey.ERRORS as error:
+        return ControlState(led, None, f"Valkey does not answer: {error}.", "What runs goes on; nothing is changed.")
+    age_s = (now or time.time()) - float(raw) if isinstance(raw, bytes) else None
+    if not led:
+        text = "No controller leads: wishes are kept, and nobody carries them out."
+        return ControlState(led, age_s, text, "Look whether `manage.py controller` runs, and read its log.")
+    if age_s is None or age_s > PUBLISHED_OLD_AFTER_S:
+        since = "has published nothing yet" if age_s is None else f"has published nothing for {age_s:.0f} s"
+        return ControlState(led, age_s, f"A controller leads and {since}.", "It may hang; read its log, restart it.")
+    return ControlState(led, age_s)
 
 
 def wish(deployment: Deployment) -> DeploymentWish:

@@ -70,7 +70,7 @@ class NoRoom:
         for node, reason in sorted(self.reasons.items()):
             nodes_by_reason.setdefault(reason, []).append(node)
         told = [
-            f"{nodes[0]}: {reason}" if len(nodes) == 1 else f"{nodes[0]} and {len(nodes) - 1} more: {reason}"
+            f"{nodes[0]}: {reason}" if len(nodes) == 1 else f"{nodes[0]} and {len(nodes) - 1} more: each {reason}"
             for reason, nodes in list(nodes_by_reason.items())[:most]
         ]
         left = len(nodes_by_reason) - len(told)
@@ -100,9 +100,16 @@ def place(
         count = siblings.get(site.name, 0)
         score = (foreign, count, left)  # first nobody's way, then spread the deployment, then fill what is begun
         if best is None or score < best[0]:
-            why = f"{count} replicas of the deployment there, {left} accelerators left free."
-            best = (score, Placement(site.name, tuple(slot.uuid for slot in chosen), why))
+            best = (score, Placement(site.name, tuple(slot.uuid for slot in chosen), _why(count, left, foreign)))
     return best[1] if best else NoRoom(reasons)
+
+
+def _why(siblings: int, left: int, foreign: int) -> str:
+    other = f" Processes that are not ours are on {foreign} of them; no other place was free." if foreign else ""
+    free = f"{left} accelerator{'s stay' if left != 1 else ' stays'} free there."
+    if not siblings:
+        return f"No replica of the deployment was there yet; {free}{other}"
+    return f"{siblings} replica{'s' if siblings != 1 else ''} of the deployment there already; {free}{other}"
 
 
 def why_not(need: Need, site: Site) -> str:
@@ -110,13 +117,13 @@ def why_not(need: Need, site: Site) -> str:
     if site.pool != need.pool:
         return f"belongs to pool {site.pool}, not {need.pool}"
     if site.lost_for_s is not None:
-        return "is lost (no reports)"
+        return "is lost (it does not report)"
     if site.draining:
         return "is being emptied"
     if site.cordoned:
         return f"is cordoned ({site.cordon_reason})" if site.cordon_reason else "is cordoned"
     if need.engine != "simulated" and site.engines.get(need.engine) is None:
-        return f"has no {need.engine} installed"
+        return f"has no engine {need.engine} installed"
     return ""
 
 
@@ -148,8 +155,8 @@ def _choose(need: Need, site: Site, ignore_holders: Collection[str]) -> tuple[Sl
 def _missing(need: Need, site: Site, ignore_holders: Collection[str]) -> str:
     fitting = _fitting(need, site)
     if not fitting:
-        what = "simulated" if need.engine == "simulated" else "real"
-        return f"has no {what} accelerators"
+        what = "simulated accelerators" if need.engine == "simulated" else "accelerators but simulated ones"
+        return "has no accelerators" if not site.slots else f"has no {what}"
     free = _free(need, site, ignore_holders)
     taken = sum(slot.holder is not None and slot.holder not in ignore_holders for slot in fitting)
     unusable = sorted({slot.unusable for slot in fitting if slot.unusable})
@@ -157,4 +164,6 @@ def _missing(need: Need, site: Site, ignore_holders: Collection[str]) -> str:
     parts += unusable
     told = f" ({', '.join(parts)})" if parts else ""
     makes = " of one make" if len(free) >= need.accelerators else ""
-    return f"{need.accelerators} free accelerators{makes} needed, {len(free)} of {len(fitting)} are free{told}"
+    count = len(free)
+    have = f"{count} free accelerators" if count > 1 else "1 free accelerator" if count else "no free accelerator"
+    return f"has {have} of {len(fitting)}{told}, and a replica needs {need.accelerators}{makes}"

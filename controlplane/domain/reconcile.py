@@ -42,7 +42,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One living replica. `waiting_why` is what its last placement failed for."""
+    """One living replica. `waiting_why` is what its last placement failed for; `gone` names an accelerator of its own
+    that its node does not see any more."""
 
     id: str
     revision: int
@@ -51,6 +52,7 @@ class Member:
     created_at: float
     node: str | None = None
     waiting_why: str = ""
+    gone: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ def reconcile(wanted: Wanted, members: Sequence[Member], sites: Mapping[str, Sit
     actions: list[Action] = [Drop(one.id) for one in members if one.goal == "stop" and one.node is None]
     running = [one for one in members if one.goal == "run"]
     if wanted.replicas == 0:
-        actions += [_end(one, wanted, "asked", "None is wanted.") for one in running]
+        actions += [_end(one, wanted, "asked", "The deployment is to run no replica.") for one in running]
     else:
         actions += _towards(wanted, running, sites)
         if not wanted.frozen and not any(isinstance(action, Stop) for action in actions):
@@ -148,11 +150,12 @@ def _towards(wanted: Wanted, running: Sequence[Member], sites: Mapping[str, Site
     actions: list[Action] = []
     if not wanted.frozen:
         useless = [one for one in known if one.id in outdated and one.state != "ready"]
-        actions += [_end(one, wanted, "rollout", f"{outdated[one.id]} It was not ready.") for one in useless]
+        for one in useless:
+            actions.append(_end(one, wanted, "rollout", f"{outdated[one.id]} It was not ready, so it ends at once."))
         known = [one for one in known if one not in useless]
     surge = SURGE if any(one.id in outdated for one in known) and not wanted.frozen else 0
     for one in _surplus(known, outdated, wanted.replicas + surge):
-        actions.append(_end(one, wanted, "scale", f"{len(known)} run, {wanted.replicas} are wanted."))
+        actions.append(_end(one, wanted, "scale", _counted(len(known), wanted.replicas)))
         known = [other for other in known if other is not one]
     if wanted.frozen:
         return actions + _held(wanted, known, outdated)
@@ -176,6 +179,8 @@ def _outdated(one: Member, wanted: Wanted, sites: Mapping[str, Site]) -> str:
         return ""
     if site.pool != wanted.pool:
         return f"Node {site.name} belongs to pool {site.pool}, the deployment to {wanted.pool}."
+    if one.gone and one.state == "failed":  # one that still serves may know better than the driver
+        return f"Node {site.name} does not see its accelerator {one.gone} any more."
     return f"Node {site.name} is being emptied." if site.draining else ""
 
 
@@ -196,9 +201,9 @@ def _missing(wanted: Wanted, known: Sequence[Member], outdated: Mapping[str, str
     old = sum(one.id in outdated for one in known)
     missing = wanted.replicas - (len(known) - old)
     room = wanted.replicas + (SURGE if old else 0) - len(known)
-    why = f"{len(known)} run, {wanted.replicas} are wanted."
+    why = _counted(len(known), wanted.replicas)
     if old:
-        why = f"{old} of {len(known)} are outdated: {next(iter(outdated.values()))}"
+        why = f"{old} of {len(known)} to be replaced: {next(iter(outdated.values()))}"
     return [Create(why, "rollout" if old else "replicas")] * max(0, min(missing, room))
 
 
@@ -226,8 +231,18 @@ def _held(wanted: Wanted, known: Sequence[Member], outdated: Mapping[str, str]) 
     missing = wanted.replicas - len(known)
     if missing <= 0 and not outdated:
         return []
-    what = f"{missing} replicas are missing" if missing > 0 else f"{len(outdated)} replicas are outdated"
-    return [Hold("frozen", f"{what}, but the deployment is frozen: no automatic changes.")]
+    what = "missing" if missing > 0 else "to be replaced"
+    count = missing if missing > 0 else len(outdated)
+    text = (
+        f"{count} replica{'s are' if count != 1 else ' is'} {what}, but the deployment is frozen: nothing is changed."
+    )
+    return [Hold("frozen", text)]
+
+
+def _counted(run: int, wanted: int) -> str:
+    if not run:
+        return f"No replica runs, {wanted} {'are' if wanted != 1 else 'is'} wanted."
+    return f"{run} replica{'s run' if run != 1 else ' runs'}, {wanted} {'are' if wanted != 1 else 'is'} wanted."
 
 
 def _end(one: Member, wanted: Wanted, rule: str, why: str) -> Stop | Drop:

@@ -333,7 +333,8 @@ class ReplicaMachine:
     def _while_failed(self, now: float) -> list[Instruction]:
         if self.retry_at is None or now >= self.retry_at:
             self.retry_at = None
-            self._move("placed", Reason("retry", f"Back-off is over after {self.attempt} failed starts."), now)
+            times = f"{self.attempt} failed start{'s' if self.attempt != 1 else ''}"
+            self._move("placed", Reason("retry", f"The pause after {times} is over; it is started again."), now)
         return []
 
     def _begin_term(self, now: float) -> list[Instruction]:

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from django.db.models import Count, Q, QuerySet
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Count, F, Q, QuerySet
+from django.utils import timezone
 
 from controlplane.domain.errors import RefusedError
 from controlplane.fleet.models import Accelerator, Node, Pool
+from controlplane.journal import selectors as journal
 
 _PRESENT = Q(accelerators__present=True)
+CARRIED_OUT_WITHIN = timedelta(seconds=10)
+CLOCK_TOLERATED_S = 5.0
+REFUSED_WITHIN = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something about a node that a person has to look at: a searchable code, one sentence, what to do."""
+
+    node: str
+    code: str  # node_lost | document_not_carried_out | report_refused | clock_wrong | accelerator_gone
+    message: str
+    hint: str
 
 
 def nodes(
@@ -75,3 +94,56 @@ def pool(name: str) -> Pool:
     if found is None:
         raise RefusedError("no_such_pool", f"There is no pool {name}.", kind="not_found")
     return found
+
+
+def problems(now: datetime | None = None) -> list[Problem]:
+    """Returns what is wrong with nodes now, the worst first; three queries however many nodes there are."""
+    at = now or timezone.now()
+    found = [*_of_nodes(at), *_refused(at), *_gone_accelerators()]
+    order = ("node_lost", "document_not_carried_out", "report_refused", "accelerator_gone", "clock_wrong")
+    return sorted(found, key=lambda one: (order.index(one.code), one.node))
+
+
+def _of_nodes(at: datetime) -> Iterator[Problem]:
+    behind = Q(carried_out_version__lt=F("desired_version"), desired_at__lt=at - CARRIED_OUT_WITHIN)
+    unclear = Q(clock_ahead_s__gt=CLOCK_TOLERATED_S) | Q(clock_ahead_s__lt=-CLOCK_TOLERATED_S)
+    for node in Node.objects.filter(Q(lost=True) | behind | unclear):
+        name = node.name
+        if node.lost:
+            silent = f" for {_seconds(at, node.last_report_at)} s" if node.last_report_at else ""
+            hint = "Look whether the machine and its node worker run and reach Valkey. What runs there is left running."
+            yield Problem(name, "node_lost", f"Node {name} has not reported{silent}.", hint)
+            continue
+        if node.carried_out_version < node.desired_version and node.desired_at:
+            late_s = _seconds(at, node.desired_at)
+            if late_s > CARRIED_OUT_WITHIN.total_seconds():
+                text = (
+                    f"Node {name} has not taken over its desired state for {late_s} s: it is at version"
+                    f" {node.carried_out_version}, the newest is {node.desired_version}."
+                )
+                hint = "Its worker's log says why it passes a document over."
+                yield Problem(name, "document_not_carried_out", text, hint)
+        if abs(node.clock_ahead_s or 0.0) > CLOCK_TOLERATED_S:
+            ahead_s = node.clock_ahead_s or 0.0
+            text = f"The clock of node {name} is {abs(ahead_s):.0f} s {'ahead' if ahead_s > 0 else 'behind'}."
+            yield Problem(name, "clock_wrong", text, "Set it by NTP; charts of what runs there are wrong until then.")
+
+
+def _refused(at: datetime) -> Iterator[Problem]:
+    for row in journal.decisions(rule="report_refused", since=at - REFUSED_WITHIN):
+        yield Problem(row.object_id, "report_refused", row.why, "The journal tells since when.")
+
+
+def _gone_accelerators() -> Iterator[Problem]:
+    rows = Accelerator.objects.filter(present=False, reservation__isnull=False).select_related("node", "reservation")
+    for row in rows:
+        text = (
+            f"Node {row.node.name} does not see accelerator {row.index} ({row.name}) any more, which"
+            f" {row.reservation.owner_kind} {row.reservation.owner_id} holds."
+        )
+        hint = "Look at the card and its driver. The replica goes on as long as its engine does."
+        yield Problem(row.node.name, "accelerator_gone", text, hint)
+
+
+def _seconds(at: datetime, since: datetime) -> int:
+    return max(0, int((at - since).total_seconds()))

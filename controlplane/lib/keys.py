@@ -16,6 +16,11 @@ def desired(node: str) -> str:
     return f"{NAMESPACE}:desired:{node}"
 
 
+def desired_nodes() -> str:
+    """Set: the nodes that have a NodeDesired document, to remove those of nodes that are no more."""
+    return f"{NAMESPACE}:desired-nodes"
+
+
 def desired_changed(node: str) -> str:
     """Pub/sub channel: the version of a new desired document."""
     return f"{NAMESPACE}:desired-changed:{node}"
@@ -34,6 +39,11 @@ def snapshot() -> str:
 def snapshot_version() -> str:
     """String: the version of the RoutingSnapshot, so that an older one never replaces it."""
     return f"{NAMESPACE}:snapshot-version"
+
+
+def snapshot_at() -> str:
+    """String: when the RoutingSnapshot was last written, in seconds since the epoch."""
+    return f"{NAMESPACE}:snapshot-at"
 
 
 def snapshot_changed() -> str:

@@ -4,8 +4,11 @@ import pytest
 from django.utils import timezone
 
 from controlplane.deployments import selectors
+from controlplane.deployments.controller.leadership import Leadership
+from controlplane.deployments.controller.publish import Publisher
 from controlplane.deployments.services import deployments, steps
 from controlplane.domain.errors import RefusedError
+from controlplane.lib import valkey
 from tests.deployments.making import (
     ADA,
     make_deployment,
@@ -60,3 +63,26 @@ def test_an_endpoint_reads_back_as_it_was_wished_without_its_key() -> None:
     deployments.apply(actor=ADA, name="ext", wish=wish)
     back = selectors.wish(selectors.deployment("ext"))
     assert (back.external_url, back.external_model, back.external_key) == (wish.external_url, "llama", None)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_state_of_control_tells_what_is_wrong_in_a_sentence(valkey_server: str) -> None:
+    state = selectors.control_state()
+    assert (state.led, state.published_s_ago) == (False, None)
+    assert "No controller leads" in state.problem and state.hint
+    leadership = Leadership()
+    try:
+        assert leadership.try_lead()
+        assert "has published nothing yet" in selectors.control_state().problem
+        with valkey.connect(valkey_server) as client:
+            Publisher(leadership, client).run(1000.0)
+        assert selectors.control_state(1004.0) == selectors.ControlState(led=True, published_s_ago=4.0)
+        assert "has published nothing for 60 s" in selectors.control_state(1060.0).problem
+    finally:
+        leadership.release()
+
+
+@pytest.mark.django_db
+def test_the_state_of_control_without_valkey_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDIS_URL", "unix:///nowhere/v.sock")
+    assert "Valkey does not answer" in selectors.control_state().problem

@@ -27,12 +27,13 @@ from controlplane.domain.lifecycle_events import (
     WarmUpFailed,
 )
 from controlplane.domain.replica_machine import ReplicaMachine, backoff_s
+from tests.domain.wording import assert_plain
 
 LIMITS = Limits(
     start_timeout_s=20, warmup_timeout_s=10, drain_settle_s=1, drain_timeout_s=15, term_grace_s=3, kill_grace_s=2,
     backoff_base_s=1, backoff_cap_s=8, backoff_reset_after_s=50, health_lost_after_s=10,
 )  # fmt: skip
-WHY = Reason("why", "because")
+WHY = Reason("why", "Because.")
 
 
 class AnyOrder(RuleBasedStateMachine):
@@ -103,6 +104,8 @@ class AnyOrder(RuleBasedStateMachine):
     @invariant()
     def sound(self) -> None:
         self.machine.check_invariants()
+        for one in self.machine.transitions[-1:]:
+            assert_plain(one.reason.message)
 
 
 TestAnyOrder = AnyOrder.TestCase

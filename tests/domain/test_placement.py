@@ -24,13 +24,13 @@ def test_a_free_accelerator_is_taken() -> None:
     ("fields", "why"),
     [
         ({"pool": "batch"}, "belongs to pool batch, not default"),
-        ({"lost_for_s": 20.0}, "is lost (no reports)"),
+        ({"lost_for_s": 20.0}, "is lost (it does not report)"),
         ({"cordoned": True}, "is cordoned"),
         ({"cordoned": True, "cordon_reason": "new disks"}, "is cordoned (new disks)"),
         ({"cordoned": True, "draining": True}, "is being emptied"),
-        ({"engines": {"vllm": None}}, "has no vllm installed"),
-        ({"engines": {}}, "has no vllm installed"),
-        ({"slots": ()}, "has no real accelerators"),
+        ({"engines": {"vllm": None}}, "has no engine vllm installed"),
+        ({"engines": {}}, "has no engine vllm installed"),
+        ({"slots": ()}, "has no accelerators"),
     ],
 )
 def test_each_node_that_drops_out_says_why(fields: dict, why: str) -> None:
@@ -40,13 +40,13 @@ def test_each_node_that_drops_out_says_why(fields: dict, why: str) -> None:
 def test_taken_and_cordoned_accelerators_are_counted_in_the_reason() -> None:
     slots = (make_slot("a", holder="r1"), make_slot("b", unusable="cordoned"), make_slot("c"))
     assert reason(make_site(slots=slots), accelerators=2) == (
-        "2 free accelerators needed, 1 of 3 are free (1 taken, cordoned)"
+        "has 1 free accelerator of 3 (1 taken, cordoned), and a replica needs 2"
     )
 
 
 def test_a_real_engine_does_not_go_on_simulated_accelerators() -> None:
     site = make_site(slots=(make_slot(kind="simulated"),))
-    assert reason(site) == "has no real accelerators"
+    assert reason(site) == "has no accelerators but simulated ones"
 
 
 def test_a_simulated_engine_does_not_go_on_real_accelerators() -> None:
@@ -81,7 +81,7 @@ def test_a_replica_gets_accelerators_of_one_make() -> None:
     assert isinstance(found, Placement)
     assert found.uuids == ("b", "c")
     apart = make_site(slots=(make_slot("a"), make_slot("b", name="A100")))
-    assert reason(apart, accelerators=2) == "2 free accelerators of one make needed, 2 of 2 are free"
+    assert reason(apart, accelerators=2) == "has 2 free accelerators of 2, and a replica needs 2 of one make"
 
 
 def test_accelerators_of_those_who_would_end_count_as_free_when_asked() -> None:
@@ -94,7 +94,9 @@ def test_equal_reasons_are_told_once() -> None:
     sites = [make_site(f"n{index}", lost_for_s=20.0) for index in range(3)]
     found = place(make_need(), [*sites, make_site("z", cordoned=True)], {})
     assert isinstance(found, NoRoom)
-    assert found.sentence() == ("No node can take it. n0 and 2 more: is lost (no reports); z: is cordoned.")
+    assert found.sentence() == (
+        "No node can take it. n0 and 2 more: each is lost (it does not report); z: is cordoned."
+    )
 
 
 def test_without_nodes_the_sentence_says_so() -> None:

@@ -56,7 +56,7 @@ def test_a_pending_replica_is_placed() -> None:
 
 def test_a_replica_without_a_place_waits_and_says_why() -> None:
     actions = decide(make_wanted(1), [make_member("a", "pending", node=None)], make_site(cards=0))
-    assert actions == [Wait("a", "No node can take it. n1: has no real accelerators.")]
+    assert actions == [Wait("a", "No node can take it. n1: has no accelerators.")]
 
 
 def test_two_pending_replicas_get_different_accelerators() -> None:
@@ -210,6 +210,20 @@ def test_only_what_can_serve_is_routed(state: str, goal: str, lost_for_s: float 
 
 
 # -- frozen
+
+
+def test_a_failed_replica_whose_accelerator_vanished_is_replaced() -> None:
+    sites = {"n1": make_site("n1", cards=0), "n2": make_site("n2")}
+    broken = make_member("a", "failed", gone="GPU-1")
+    stop, create = reconcile(make_wanted(), [broken], sites)
+    assert isinstance(stop, Stop) and "does not see its accelerator GPU-1" in stop.why
+    assert isinstance(create, Create)
+
+
+@pytest.mark.parametrize("state", ["placed", "starting", "warming", "ready"])
+def test_a_replica_that_has_not_failed_is_left_alone_whatever_the_driver_sees(state: str) -> None:
+    sites = {"n1": make_site("n1", cards=0), "n2": make_site("n2")}
+    assert reconcile(make_wanted(), [make_member("a", state, gone="GPU-1")], sites) == []
 
 
 def test_a_frozen_deployment_gets_no_replacement_and_says_so() -> None:

@@ -22,6 +22,7 @@ from controlplane.domain.reconcile import (
     take,
 )
 from tests.domain.fleets import make_site, make_wanted
+from tests.domain.wording import assert_plain
 
 
 @dataclass
@@ -95,11 +96,15 @@ class World:
         """A ready replica that nobody asked to move is ended only when there are too many."""
         running = self.running()
         for action in actions:
+            for text in (getattr(action, "why", ""), action.placement.why if isinstance(action, Place) else ""):
+                if text:
+                    assert_plain(text)
             if not isinstance(action, Stop):
                 continue
             one = self.members[action.replica_id]
             site = self.sites[one.node or ""]
             asked = one.revision != self.wanted.revision or site.draining or site.pool != self.wanted.pool
+            asked |= self.wanted.replicas == 0
             assert asked or one.state != "ready" or len(running) > self.wanted.replicas
 
     def check(self) -> None:

@@ -36,9 +36,11 @@ ROUND_S = 1.0  # then what was decided so far is published first
 
 
 class Reconciler:
-    """One round after another over all deployments. Remembers only which standstill it has told of, and when."""
+    """One round after another over all deployments. Remembers only which standstill it has told of, and when, and with
+    which deployment a round that took too long goes on."""
 
     def __init__(self) -> None:
+        self._next = 0  # the deployment's key
         self._told: dict[str, tuple[str, float]] = {}  # deployment -> (why, when)
 
     def run(self, now: float) -> bool:
@@ -46,8 +48,10 @@ class Reconciler:
         fleet = view.load(now)
         wrote = False
         until = time.monotonic() + ROUND_S
-        for deployment in fleet.deployments:
+        self._told = {name: told for name, told in self._told.items() if name in {d.name for d in fleet.deployments}}
+        for deployment in self._in_turn(fleet.deployments):
             if wrote and time.monotonic() > until:
+                self._next = deployment.pk
                 return True
             actions = reconcile.reconcile(view.wanted(deployment), fleet.members[deployment.pk], fleet.sites)
             if not actions:
@@ -55,6 +59,12 @@ class Reconciler:
                 continue
             wrote |= self._act(deployment, actions[:ACTIONS_AT_ONCE], fleet)
         return wrote
+
+    def _in_turn(self, deployments: list[Deployment]) -> list[Deployment]:
+        """One that always has something to do must not keep the others waiting."""
+        start = next((index for index, one in enumerate(deployments) if one.pk == self._next), 0)
+        self._next = 0
+        return deployments[start:] + deployments[:start]
 
     @transaction.atomic
     def _act(self, deployment: Deployment, actions: Sequence[Action], fleet: view.Fleet) -> bool:
@@ -125,18 +135,23 @@ def _place(deployment: Deployment, action: Place, fleet: view.Fleet) -> bool:
             "node": node,
             "assigned": [wire.to_plain(_assigned(row)) for row in rows],
             "reason_code": "placed",
-            "reason_message": f"Placed on {node.name}: {place.why}",
+            "reason_message": _placed(node.name, rows, place.why),
             "reason_hint": "",
         }
         if not mine.update(**values):
             transaction.set_rollback(True)
             return True
-        why = f"Placed on {node.name}: {place.why}"
+        why = _placed(node.name, rows, place.why)
         steps.write(replica_id=action.replica_id, from_state="pending", to_state="placed", code="placed", message=why)
     fleet.sites[node.name] = reconcile.take(fleet.sites[node.name], place.uuids, action.replica_id)
-    numbers = {"accelerators": list(place.uuids)}
-    _decide("placement", deployment, action.replica_id, "pending", node.name, why=place.why, numbers=numbers)
+    numbers = {"accelerators": len(rows)}
+    _decide("placement", deployment, action.replica_id, "pending", node.name, why=why, numbers=numbers)
     return True
+
+
+def _placed(node: str, rows: Sequence[Accelerator], why: str) -> str:
+    indexes = ", ".join(str(row.index) for row in rows)
+    return f"Placed on {node}, accelerator{'s' if len(rows) != 1 else ''} {indexes}. {why}"
 
 
 def _assigned(row: Accelerator) -> AssignedAccelerator:

@@ -9,7 +9,8 @@ Does not do
     Decisions about replicas; those are made afterwards from the rows.
 Cost
     What came together is written together: one statement for all that report nothing new, one transaction with a
-    savepoint each for the others. Rows of replicas are locked in the order of their keys, as services lock them.
+    savepoint each for the others. Locked are first the nodes, then the replicas in the order of their keys, as services
+    lock them.
 """
 
 from __future__ import annotations
@@ -57,8 +58,9 @@ class Rows:
 
     @classmethod
     def load(cls, reports: Sequence[NodeReport]) -> Rows:
-        """Reads them, three queries for however many reports; locks the replicas until the transaction ends."""
-        nodes = {one.name: one for one in Node.objects.filter(name__in={report.node for report in reports})}
+        """Reads them, three queries for however many reports; locks nodes and replicas until the transaction ends."""
+        rows = Node.objects.select_for_update(no_key=True).filter(name__in={report.node for report in reports})
+        nodes = {one.name: one for one in rows.order_by("name")}
         ids = {one.replica_id for report in reports for one in report.replicas}
         found = Replica.objects.select_for_update(of=("self",)).select_related("deployment").filter(pk__in=ids)
         replicas = {row.pk: row for row in found.order_by("pk")} if ids else {}

@@ -98,17 +98,6 @@ class Leadership:
         return row[0] if row else None
 
 
-def is_led() -> bool:
-    """Returns whether some controller holds the lock now; for health checks."""
-    with _connect() as session:
-        row = session.execute(
-            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND objid = %s"
-            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
-            [advisory_locks.CONTROLLER_LEADER],
-        ).fetchone()
-    return bool(row and row[0])
-
-
 def _connect() -> psycopg.Connection[Any]:
     parameters = connections["default"].get_connection_params()
     for name in ("pool", "cursor_factory", "server_side_binding"):

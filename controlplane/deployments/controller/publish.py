@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 import redis
 from django.db.models import F
@@ -30,6 +31,7 @@ local there = tonumber(redis.call('GET', KEYS[2]) or '-1')
 if there > tonumber(ARGV[2]) then return there end
 redis.call('SET', KEYS[1], ARGV[1])
 redis.call('SET', KEYS[2], ARGV[2])
+redis.call('SET', KEYS[4], ARGV[3])
 redis.call('PUBLISH', KEYS[3], ARGV[2])
 return tonumber(ARGV[2])
 """
@@ -64,28 +66,38 @@ class Publisher:
         self._leadership.check()
         if snapshot.hash != self._hash:
             self._version = self._leadership.next_version()
-        there = self._write(snapshot.encode(self._version, now), self._version)
+        there = self._write(snapshot.encode(self._version, now), self._version, now)
         if there > self._version:
             # written from another database (one was restored, or made anew); ours is the truth and goes on above it
             logger.warning("the snapshot in Valkey has version %s, above ours; going on from there", there)
             self._leadership.skip_to(there)
             self._version = self._leadership.next_version()
-            self._write(snapshot.encode(self._version, now), self._version)
+            self._write(snapshot.encode(self._version, now), self._version, now)
         self._hash = snapshot.hash
 
-    def _write(self, document: bytes, version: int) -> int:
-        names = (keys.snapshot(), keys.snapshot_version(), keys.snapshot_changed())
-        return int(self._client.eval(_WRITE_SNAPSHOT, 3, *names, document, version))
+    def _write(self, document: bytes, version: int, now: float) -> int:
+        names = (keys.snapshot(), keys.snapshot_version(), keys.snapshot_changed(), keys.snapshot_at())
+        return int(self._client.eval(_WRITE_SNAPSHOT, len(names), *names, document, version, now))
 
     def _wishes(self, wishes: Sequence[NodeWish], now: float, everything: bool) -> None:
         changed = [wish for wish in wishes if wish.hash != wish.node.desired_hash]
         due = wishes if everything else changed
-        if not due:
-            return
-        self._leadership.check()
+        if due or everything:
+            self._leadership.check()
         for wish in changed:
             _count_up(wish)
-        self._write_wishes(due, now)
+        if due:
+            self._write_wishes(due, now)
+        if everything:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """Removes the documents of nodes that were forgotten; such a node, if it still runs, leaves all as it is."""
+        known: Any = self._client.smembers(keys.desired_nodes())
+        gone = {name.decode() for name in known} - set(Node.objects.values_list("name", flat=True))
+        if gone:
+            self._client.delete(*(keys.desired(name) for name in gone))
+            self._client.srem(keys.desired_nodes(), *gone)
 
     def _write_wishes(self, wishes: Sequence[NodeWish], now: float) -> None:
         pipeline = self._client.pipeline(transaction=False)
@@ -93,6 +105,7 @@ class Publisher:
             version = wish.node.desired_version
             pipeline.set(keys.desired(wish.node.name), wish.encode(version, now))
             pipeline.publish(keys.desired_changed(wish.node.name), version)
+        pipeline.sadd(keys.desired_nodes(), *(wish.node.name for wish in wishes))
         pipeline.execute()
 
 

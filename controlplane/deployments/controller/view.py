@@ -31,9 +31,11 @@ def load(now: float) -> Fleet:
     """Reads the fleet. `now` in seconds since the epoch tells for how long silent nodes have been silent."""
     members: dict[int, list[Member]] = defaultdict(list)
     names = dict(Node.objects.values_list("pk", "name"))
+    lost = Reservation.objects.filter(accelerator__present=False, owner_kind="replica")
+    gone = dict(lost.values_list("owner_id", "accelerator__uuid"))
     columns = ("deployment", "revision", "state", "goal", "created_at", "node", "reason_message")
     for row in Replica.objects.filter(ended_at=None).only(*columns):
-        members[row.deployment_id].append(_member(row, names))
+        members[row.deployment_id].append(_member(row, names, gone))
     deployments = Deployment.objects.select_related("pool", "revision").order_by("created_at", "pk")
     return Fleet(list(deployments), members, load_sites(now))
 
@@ -67,7 +69,7 @@ def wanted(deployment: Deployment) -> Wanted:
     )
 
 
-def _member(row: Replica, nodes: Mapping[int, str]) -> Member:
+def _member(row: Replica, nodes: Mapping[int, str], gone: Mapping[str, str]) -> Member:
     return Member(
         id=row.pk,
         revision=row.revision_id,
@@ -76,6 +78,7 @@ def _member(row: Replica, nodes: Mapping[int, str]) -> Member:
         created_at=row.created_at.timestamp(),
         node=nodes[row.node_id] if row.node_id is not None else None,
         waiting_why=row.reason_message if row.state == "pending" else "",
+        gone=gone.get(row.pk, ""),
     )
 
 

@@ -139,7 +139,7 @@ def delete(*, actor: Actor, name: str, expected_version: int | None = None) -> D
     if deployment.deleted_at is not None:
         return deployment
     deployment.deleted_at = timezone.now()
-    message = "Is drained and then removed."
+    message = "It is drained and then removed."
     return _save(actor, deployment, "deployment.deleted", message, {}, level="warning")
 
 
@@ -151,7 +151,8 @@ def _set_desired(actor: Actor, name: str, desired: str, verb: str, expected_vers
     deployment.desired_state = desired
     if desired == DesiredState.STOPPED:  # what is being drained already has less time from now on
         ending = deployment.replicas.filter(ended_at=None, goal="stop", drain_timeout_s__gt=STOP_DRAIN_S)
-        ending.update(drain_timeout_s=STOP_DRAIN_S)
+        locked = list(ending.select_for_update().order_by("pk").values_list("pk", flat=True))  # as reports lock them
+        deployment.replicas.filter(pk__in=locked).update(drain_timeout_s=STOP_DRAIN_S)
     return _save(actor, deployment, verb, _sentence(numbers), numbers)
 
 
@@ -195,7 +196,8 @@ def _create(actor: Actor, name: str, wish: DeploymentWish, checked: Checked) -> 
     deployment.revision = _next_revision(actor, deployment, wish, checked)
     deployment.save(update_fields=["revision"])
     numbers = {"replicas": wish.replicas, "engine": wish.engine, "pool": wish.pool, "variant": wish.variant}
-    message = f"Made with {wish.replicas} replicas on {wish.engine}, {wish.desired_state}."
+    replicas = f"{wish.replicas} replica{'s' if wish.replicas != 1 else ''}"
+    message = f"Made with {replicas} on {wish.engine}; it is to be {wish.desired_state}."
     _tell(actor, deployment, "deployment.created", message, numbers)
     return deployment
 
@@ -250,8 +252,19 @@ def _spec_differences(old: dict[str, Any], new: Any) -> dict[str, list[Any]]:
 
 
 def _sentence(numbers: dict[str, list[Any]]) -> str:
-    shown = [f"{field} {'not set' if old in (None, '') else old} → {new}" for field, (old, new) in numbers.items()]
+    shown = [f"{field} {_told(old)} → {_told(new)}" for field, (old, new) in numbers.items()]
     return f"Changed {', '.join(shown)}."
+
+
+def _told(value: Any) -> str:
+    """A value as a person reads it."""
+    if value is None or value == "":
+        return "not set"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, list | tuple):
+        return ", ".join(_told(one) for one in value)
+    return str(value)
 
 
 def _save(

@@ -26,14 +26,15 @@ def forget(*, actor: Actor, name: str) -> int:
     if not node.lost and node.last_report_at is not None:
         hint = "Drain it, end its worker, and forget it when it is shown as lost."
         raise RefusedError("node_reports", f"Node {name} still reports.", kind="conflict", hint=hint)
-    living = list(Replica.objects.filter(node=node, ended_at=None).select_related("deployment"))
+    rows = Replica.objects.select_for_update(of=("self",)).select_related("deployment").order_by("pk")
+    living = list(rows.filter(node=node, ended_at=None))
     for row in living:
         _end(row, name)
     Replica.objects.filter(node=node).update(node=None)
     node.delete()
     record.event(
         actor=actor, verb="node.forgotten", object_kind="node", object_id=name, object_name=name,
-        message=f"Removed with {len(living)} replicas that were still in the records.",
+        message=f"Removed; {len(living)} replica{'s' if len(living) != 1 else ''} there had not ended.",
         numbers={"replicas": len(living)}, level="warning",
     )  # fmt: skip
     dispatch.wake_controller()

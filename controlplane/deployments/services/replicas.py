@@ -15,13 +15,19 @@ from controlplane.telemetry.services import notify
 @transaction.atomic
 def drain(*, actor: Actor, replica_id: str, drain_timeout_s: float = 60.0) -> Replica:
     """Takes a replica out; it ends when its requests have, and the deployment makes another one if it wants one."""
-    return _end(actor, replica_id, drain_timeout_s, "replica.drained", "Takes nothing new and ends.")
+    return _end(
+        actor,
+        replica_id,
+        drain_timeout_s,
+        "replica.drained",
+        "It takes nothing new and ends once its requests have finished.",
+    )
 
 
 @transaction.atomic
 def restart(*, actor: Actor, replica_id: str) -> Replica:
     """Ends a replica now, without waiting for its requests; the deployment makes another one if it wants one."""
-    return _end(actor, replica_id, 0.0, "replica.restarted", "Is ended now and replaced.")
+    return _end(actor, replica_id, 0.0, "replica.restarted", "It is ended now, whatever runs in it.")
 
 
 def _end(actor: Actor, replica_id: str, drain_timeout_s: float, verb: str, message: str) -> Replica:

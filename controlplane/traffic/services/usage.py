@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import redis
-from django.db import connection, transaction
+from django.db import DataError, connection, transaction
 from django.utils import timezone
 
 from controlplane.domain.usage import UsageRow
@@ -24,7 +24,10 @@ from controlplane.traffic.models import UsageBatch, UsageCursor
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 500
+_NOT_HELD = (DataError, ValueError, OverflowError)
 KEEP_BATCH_IDS = timedelta(days=7)  # a gateway that was off may send its backlog again so much later
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _ADD = """
 INSERT INTO traffic_usageminute
@@ -65,15 +68,51 @@ def _drain_some(client: redis.Redis) -> tuple[int, int]:
         UsageCursor.objects.get_or_create(stream=stream)
         cursor = UsageCursor.objects.select_for_update().get(stream=stream)
         entries: Any = client.xrange(stream, min=f"({cursor.last_id}", count=AT_ONCE)
+        if not entries and _was_made_anew(client, stream, cursor.last_id):
+            entries = client.xrange(stream, count=AT_ONCE)  # what was counted before is known by its batch's id
         if not entries:
             return 0, 0
         batches = [rows for entry_id, fields in entries if (rows := _decode(entry_id, fields))]
-        fresh = _only_new(batches)
-        _add([row for rows in fresh for row in rows])
+        fresh = _count(batches)
         cursor.last_id = entries[-1][0].decode()
         cursor.save(update_fields=["last_id"])
     client.xtrim(stream, minid=cursor.last_id, approximate=True)  # what is committed need not stay
-    return len(entries), len(fresh)
+    return len(entries), fresh
+
+
+def _count(batches: list[list[UsageRow]]) -> int:
+    """Counts what is new; returns how many batches. One that the tables can't hold must not hold up the others for
+    ever, so it is then passed over by itself."""
+    try:
+        with transaction.atomic():
+            return _count_together(batches)
+    except _NOT_HELD as error:
+        logger.warning("usage can't be counted together, so each batch by itself: %s", str(error).strip())
+    counted = 0
+    for rows in batches:
+        try:
+            with transaction.atomic():
+                counted += _count_together([rows])
+        except _NOT_HELD as error:
+            logger.error("usage batch %.40r is not counted: %s", rows[0].batch_id, str(error).strip())
+    return counted
+
+
+def _count_together(batches: list[list[UsageRow]]) -> int:
+    fresh = _only_new(batches)
+    _add([row for rows in fresh for row in rows])
+    return len(fresh)
+
+
+def _was_made_anew(client: redis.Redis, stream: str, last_id: str) -> bool:
+    """Returns whether the stream ends before our place in it: Valkey lost its data and its clock is behind."""
+    newest: Any = client.xrevrange(stream, count=1)
+    return bool(newest) and _order(newest[0][0].decode()) < _order(last_id)
+
+
+def _order(entry_id: str) -> tuple[int, int]:
+    milliseconds, _, number = entry_id.partition("-")
+    return int(milliseconds), int(number)
 
 
 def _decode(entry_id: bytes, fields: dict[bytes, bytes]) -> list[UsageRow]:
@@ -106,6 +145,6 @@ def _add(rows: list[UsageRow]) -> None:
 
 
 def _values(row: UsageRow) -> tuple[Any, ...]:
-    minute = datetime.fromtimestamp(row.minute - row.minute % 60, UTC)
+    minute = _EPOCH + timedelta(seconds=row.minute - row.minute % 60)
     address = (minute, row.tenant[:63], row.key_id[:32], row.deployment[:63])
     return (*address, row.requests, row.errors, row.prompt_tokens, row.completion_tokens)

@@ -7,7 +7,8 @@ import pytest
 from django.db import connection
 
 from controlplane import dispatch
-from controlplane.deployments.controller.leadership import Leadership, LostError, is_led
+from controlplane.deployments.controller.leadership import Leadership, LostError
+from controlplane.deployments.selectors import is_led
 from controlplane.lib import advisory_locks
 
 pytestmark = [pytest.mark.services, pytest.mark.django_db(transaction=True)]

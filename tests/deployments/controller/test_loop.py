@@ -13,7 +13,7 @@ import redis
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from controlplane.deployments.controller import leadership
+from controlplane.deployments import selectors
 from controlplane.deployments.models import Replica
 from controlplane.deployments.services import deployments
 from controlplane.embedded import valkey as server
@@ -196,12 +196,12 @@ def test_the_command_ends_cleanly_on_sigterm(client: redis.Redis) -> None:
         eventually(lambda: snapshot(client), 40)
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
-    assert not leadership.is_led()
+    assert not selectors.is_led()
 
 
 def test_after_a_leader_is_killed_another_one_leads(client: redis.Redis) -> None:
     with command() as process:
-        eventually(leadership.is_led, 40)
+        eventually(selectors.is_led, 40)
         with running() as second:
             assert not second.leads
             process.kill()

@@ -10,7 +10,7 @@ from controlplane.accounts.models import ApiKey, Tenant
 from controlplane.deployments.controller import documents
 from controlplane.deployments.controller.leadership import Leadership, LostError
 from controlplane.deployments.controller.publish import Publisher
-from controlplane.deployments.models import Replica
+from controlplane.deployments.models import Deployment, Replica, Revision
 from controlplane.deployments.services import deployments
 from controlplane.domain.routing import SNAPSHOT_SCHEMA, RoutingSnapshot
 from controlplane.fleet.models import Node
@@ -22,6 +22,7 @@ from tests.deployments.making import (
     make_external_wish,
     make_node,
     make_replica,
+    make_wish,
 )
 
 pytestmark = [pytest.mark.services, pytest.mark.django_db(transaction=True)]
@@ -198,8 +199,8 @@ def test_who_does_not_lead_publishes_nothing(made: Publishing) -> None:
 def test_a_late_writer_does_not_overwrite_a_newer_snapshot(made: Publishing) -> None:
     made.publisher.run(NOW)
     late = documents.build_snapshot(NOW)
-    made.publisher._write(late.encode(10**6, NOW), 10**6)
-    assert made.publisher._write(late.encode(5, NOW), 5) == 10**6
+    made.publisher._write(late.encode(10**6, NOW), 10**6, NOW)
+    assert made.publisher._write(late.encode(5, NOW), 5, NOW) == 10**6
     kept = snapshot(made.client)
     assert kept is not None
     assert kept.version == 10**6
@@ -207,7 +208,7 @@ def test_a_late_writer_does_not_overwrite_a_newer_snapshot(made: Publishing) -> 
 
 def test_a_database_made_anew_publishes_above_what_valkey_still_has(made: Publishing) -> None:
     left = RoutingSnapshot(SNAPSHOT_SCHEMA, 10**9, NOW)
-    made.publisher._write(wire.encode(left), left.version)
+    made.publisher._write(wire.encode(left), left.version, NOW)
     made.publisher.run(NOW)
     now = snapshot(made.client)
     assert now is not None
@@ -228,3 +229,56 @@ def test_a_publication_that_failed_is_made_up_for_at_once(made: Publishing) -> N
     assert now is not None
     assert "chat" in now.models
     assert desired(made.client) is not None
+
+
+def test_the_document_of_a_forgotten_node_is_removed(made: Publishing) -> None:
+    make_node("n1")
+    make_node("n2")
+    made.publisher.run(NOW)
+    Node.objects.filter(name="n1").delete()
+    made.publisher.run(NOW + 10)
+    assert (desired(made.client, "n1"), desired(made.client, "n2") is not None) == (None, True)
+    Node.objects.all().delete()
+    made.publisher.run(NOW + 20)
+    assert desired(made.client, "n2") is None
+    assert not made.client.exists(keys.desired_nodes())
+
+
+def test_a_document_names_the_machine_that_is_known_under_the_node_s_name(made: Publishing) -> None:
+    make_node(machine="m1")
+    made.publisher.run(NOW)
+    first = desired(made.client)
+    Node.objects.update(machine="m2")
+    made.publisher.run(NOW + 1)
+    second = desired(made.client)
+    assert first and second and (first.machine, second.machine) == ("m1", "m2")
+    assert second.version > first.version
+
+
+@pytest.mark.parametrize("odd", [{"spec": {}}, {"spec": {"engine": "vllm"}}])
+def test_a_revision_that_this_version_can_t_read_stops_nobody_else(made: Publishing, odd: dict) -> None:
+    row, other = make_ready(), make_ready(node=make_node("n2"))
+    made.publisher.run(NOW)
+    before = desired(made.client, "n1")
+    deployment = deployments.apply(actor=ADA, name="other", wish=make_wish()).deployment
+    assert deployment.revision
+    Revision.objects.filter(pk=deployment.revision.pk).update(**odd)
+    broken = make_replica(deployment, node=Node.objects.get(name="n1"), state="ready", url="http://x")
+    Replica.objects.filter(pk=other.pk).update(goal="stop")
+    made.publisher.run(NOW + 10)
+    routed = snapshot(made.client)
+    assert routed and [one.id for one in routed.deployments["chat"].replicas] == [row.pk]
+    assert "other" not in routed.deployments
+    assert desired(made.client, "n1") == before  # as it was: to leave a replica out would end it
+    second = desired(made.client, "n2")
+    assert second and [one.goal for one in second.replicas] == ["stop"]
+    assert broken.pk not in {one.replica_id for one in second.replicas}
+
+
+def test_an_engine_that_this_version_does_not_know_is_not_routed(made: Publishing) -> None:
+    make_ready()
+    strange = deployments.apply(actor=ADA, name="strange", wish=make_wish()).deployment
+    Deployment.objects.filter(pk=strange.pk).update(engine="torch")
+    made.publisher.run(NOW)
+    routed = snapshot(made.client)
+    assert routed and set(routed.deployments) == {"chat"}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from controlplane.deployments.controller.carry_out import Reconciler
 from controlplane.deployments.models import Deployment, Replica
 from controlplane.deployments.services import deployments, replicas
 from controlplane.domain.errors import RefusedError
-from controlplane.fleet.models import Accelerator, Reservation
+from controlplane.fleet.models import Accelerator, Node, Reservation
 from controlplane.fleet.services import nodes
 from controlplane.journal.models import Decision, Event
 from tests.deployments.controller.reporting import Reporter, make_observed
@@ -55,7 +56,7 @@ def test_without_room_a_replica_waits_and_tells_why_once() -> None:
     settle()
     waiting = Replica.objects.get(state="pending")
     assert waiting.reason_code == "no_room"
-    assert "n1: 1 free accelerators needed, 0 of 1 are free (1 taken)" in waiting.reason_message
+    assert "n1: has no free accelerator of 1 (1 taken), and a replica needs 1" in waiting.reason_message
     assert Decision.objects.get(rule="placement", after="pending").count == 1
 
 
@@ -192,7 +193,7 @@ def test_a_round_costs_a_fixed_number_of_queries(django_assert_num_queries) -> N
         make_node(f"n{index}")
         make_deployment(f"chat-{index}")
     settle()
-    with django_assert_num_queries(6):
+    with django_assert_num_queries(7):
         Reconciler().run(time.time())
 
 
@@ -207,3 +208,59 @@ def test_a_large_wish_is_carried_out_in_several_rounds(monkeypatch: pytest.Monke
     assert Replica.objects.count() == 3
     settle()
     assert Replica.objects.filter(state="placed").count() == 8
+
+
+def test_a_failed_replica_on_a_vanished_accelerator_is_replaced_elsewhere() -> None:
+    reporter = Reporter(cards=1)
+    ingest.take_over(reporter.report(), time.time())
+    make_deployment()
+    settle()
+    row = Replica.objects.get()
+    ingest.take_over(reporter.report(make_observed(row.pk, "failed", seq=1)), time.time())
+    settle()
+    assert Replica.objects.get().goal == "run"  # it is left to its node
+    other = Reporter("n2", machine="m2")
+    ingest.take_over(other.report(), time.time())
+    ingest.take_over(reporter.report(make_observed(row.pk, "failed", seq=1), accelerators=()), time.time())
+    settle()
+    row.refresh_from_db()
+    assert row.goal == "stop"
+    assert Replica.objects.get(goal="run").node == Node.objects.get(name="n2")
+    assert "does not see its accelerator n1-0 any more" in Decision.objects.get(rule="rollout", after="stop").why
+
+
+def test_one_deployment_that_is_never_at_rest_keeps_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carry_out, "ROUND_S", 0.0)
+    make_node(cards=8)
+    for name in ("a", "b", "c"):
+        make_deployment(name)
+    reconciler = Reconciler()
+    acted: list[str] = []
+    act = Reconciler._act
+
+    def noted(self: Reconciler, deployment: Deployment, *rest: Any) -> bool:
+        acted.append(deployment.name)
+        return act(self, deployment, *rest)
+
+    monkeypatch.setattr(Reconciler, "_act", noted)
+    for _ in range(6):
+        assert reconciler.run(time.time())
+        Replica.objects.filter(deployment__name="a").delete()  # somebody undoes it again and again
+    assert {"a", "b", "c"} <= set(acted)
+    assert Replica.objects.filter(deployment__name__in=["b", "c"], state="placed").count() == 2
+
+
+def test_what_was_told_of_a_removed_deployment_is_forgotten() -> None:
+    make_node()
+    make_deployment("a", replicas=2)
+    settle()
+    deployments.set_frozen(actor=ADA, name="a", frozen=True)
+    Replica.objects.all()[0].delete()
+    reconciler = Reconciler()
+    reconciler.run(time.time())
+    assert set(reconciler._told) == {"a"}
+    Replica.objects.all().delete()
+    Deployment.objects.update(revision=None)
+    Deployment.objects.all().delete()
+    reconciler.run(time.time())
+    assert reconciler._told == {}

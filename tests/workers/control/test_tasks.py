@@ -16,7 +16,8 @@ from django.utils import timezone
 
 from controlplane import dispatch
 from controlplane.celery import app
-from controlplane.deployments.models import Replica
+from controlplane.deployments.models import Replica, ReplicaTransition
+from controlplane.deployments.services import history
 from controlplane.domain.usage import UsageRow
 from controlplane.journal.models import Event
 from controlplane.journal.services import record
@@ -82,6 +83,22 @@ def test_the_sweep_removes_what_is_old(settings) -> None:  # type: ignore[no-unt
     tasks.sweep_journal()
     assert list(Replica.objects.all()) == [living]
     assert not Event.objects.exists()
+
+
+def test_the_history_of_a_living_replica_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "MOST_STEPS", 5)
+    monkeypatch.setattr(history, "AT_ONCE", 2)
+    now, deployment = timezone.now(), make_deployment()
+    loops, calm = make_replica(deployment), make_replica(deployment)
+    for row, count in ((loops, 20), (calm, 3)):
+        for seq in range(count):
+            at = now - timedelta(days=100 if seq == 0 else 0)
+            ReplicaTransition.objects.create(
+                replica=row, seq=seq, at=at, from_state="placed", to_state="failed", code="x", message="x"
+            )
+    history.sweep(now=now, keep_days=90)
+    assert list(loops.transitions.order_by("seq").values_list("seq", flat=True)) == [15, 16, 17, 18, 19]
+    assert list(calm.transitions.order_by("seq").values_list("seq", flat=True)) == [1, 2]
 
 
 def test_a_real_worker_takes_a_task_sent_by_name(valkey_server: str) -> None:
