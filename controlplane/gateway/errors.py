@@ -75,6 +75,11 @@ def no_replica(name: str) -> GatewayError:
     return GatewayError(503, "no_replica", text, retry_after_s=5)
 
 
+def unreachable(name: str) -> GatewayError:
+    text = f"No replica of `{name}` took the connection; they may just have ended. Try again."
+    return GatewayError(503, "no_replica", text, retry_after_s=2)
+
+
 def too_large(limit_bytes: int, *, close: bool = False) -> GatewayError:
     text = f"The request body is longer than {limit_bytes} bytes."
     return GatewayError(413, "request_too_large", text, close=close)

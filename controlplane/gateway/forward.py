@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from controlplane.domain.routing import CoolDowns, RoutedDeployment, RoutedKey, RoutedReplica, choose_replica
 from controlplane.gateway.asks import Ask
 from controlplane.gateway.client import Client, Headers
-from controlplane.gateway.errors import GatewayError, bad_gateway, failed, no_replica, stopping
+from controlplane.gateway.errors import GatewayError, failed, no_replica, stopping, unreachable
 from controlplane.gateway.metering import Meter
 from controlplane.gateway.relay import Relay
 from controlplane.lib.upstream import Connection, Pool, UpstreamError
@@ -93,7 +93,7 @@ class Forwarder:
         self._turn += 1
         tried = call.tried
         if len(tried) >= MOST_REPLICAS_TRIED or len(tried) >= len(replicas) > 0:
-            raise bad_gateway("No replica took the connection. They may just have ended; try again.")
+            raise unreachable(call.ask.model)
         cooling = self._cool_downs.cooling(time.monotonic()) if len(replicas) > 1 else ()
         chosen = choose_replica(replicas, self.in_flight, (*cooling, *tried) if cooling else tried, self._turn)
         if chosen is None and cooling:
