@@ -141,7 +141,7 @@ async def test_a_name_that_leads_to_a_forbidden_address_is_sent_nothing(
     async with Engine() as engine:
         monkeypatch.setattr(addresses, "is_forbidden", lambda text: text == "127.0.0.1")
         gateway = await start_gateway(make_snapshot(make_deployment(engine.url.replace("127.0.0.1", "localhost"))))
-        assert (await gateway.chat()).status == 502
+        assert (await gateway.chat()).status == 503
     assert engine.requests == []
 
 
