@@ -24,6 +24,10 @@ from psycopg import sql
 
 from controlplane.backup import tables
 from controlplane.domain.errors import RefusedError
+from controlplane.journal.services import record
+from controlplane.journal.services.record import Actor
+
+ACTOR = Actor("system", "backup")
 
 
 class _Digesting:
@@ -43,7 +47,7 @@ class _Digesting:
 
 
 def dump(path: Path, *, secrets: bool, telemetry: bool) -> dict[str, int]:
-    """Writes a backup to a new file (0600) and returns the number of rows of each model.
+    """Writes a backup to a new file (0600), tells the journal, and returns the number of rows of each model.
 
     Without `secrets` there are no passwords, tokens, keys of the gateway or keys of endpoints in it.
     """
@@ -54,14 +58,21 @@ def dump(path: Path, *, secrets: bool, telemetry: bool) -> dict[str, int]:
         raise RefusedError("file_exists", message, kind="conflict", hint="Name another file, or remove it.") from None
     except OSError as error:
         raise RefusedError("file_not_writable", f"{path} can't be written: {error.strerror}.") from error
+    whole = False
     try:
         with os.fdopen(descriptor, "wb") as file:
             counts = _write(_Digesting(file), file, secrets=secrets, telemetry=telemetry)
             file.flush()
             os.fsync(file.fileno())
-    except BaseException:
-        path.unlink()  # half a backup is worse than none
-        raise
+        whole = True
+    finally:
+        if not whole:
+            path.unlink()  # half a backup is worse than none
+    told = "with" if secrets else "without"
+    record.event(
+        actor=ACTOR, verb="system.backed_up", object_kind="system", object_id="headworks",
+        message=f"A backup {told} secrets was written.", numbers=counts,
+    )  # fmt: skip
     return counts
 
 

@@ -1,8 +1,8 @@
-"""Reading a backup into an empty database.
+"""Reading a backup into an empty database, or in place of what is there.
 
 Guarantees
-    The file is checked as a whole before anything is written, and everything is written in one transaction: either
-    all of it is there afterwards or nothing.
+    The file is checked as a whole before anything is written, and everything, emptying included, is one transaction:
+    either all of it is there afterwards or all is as it was.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from django.apps import apps
 from django.core.management.color import no_style
-from django.db import connection, models, transaction
+from django.db import DataError, IntegrityError, OperationalError, connection, models, transaction
 from django.db.migrations.recorder import MigrationRecorder
 from psycopg import sql
 
@@ -29,6 +29,7 @@ from controlplane.telemetry.services import partitions
 
 ACTOR = Actor("system", "restore")
 AT_ONCE = 500
+LOCK_TIMEOUT_MS = 30_000
 # gateways and nodes know documents that were published after the backup was made; ours have to be newer
 VERSIONS_AHEAD = 1_000_000
 
@@ -43,22 +44,37 @@ class Contents:
     last_day: datetime | None
 
 
-def load(path: Path) -> dict[str, int]:
+def load(path: Path, *, replace: bool = False) -> dict[str, int]:
     """Restores a backup and returns the number of rows of each model; raises RefusedError with a sentence that says
-    why it can't be restored here."""
+    why it can't be restored here.
+
+    With `replace` everything that is there is removed first, sessions of the console and running replicas included
+    (their engines are ended by their nodes); roll-ups stay unless the backup brings its own.
+    """
     contents = _check_file(path)
-    with transaction.atomic():
-        _check_migrations(contents.head["migrations"])
-        _check_empty()
-        if contents.first_day and contents.last_day:
-            partitions.ensure(first=contents.first_day.date(), last=contents.last_day.date())
-        _insert(path)
-        _go_on_from(int(contents.head["snapshot_version"]))
-        record.event(
-            actor=ACTOR, verb="system.restored", object_kind="system", object_id="headworks",
-            message=f"Restored from a backup of {contents.head['made_at']}.", numbers=contents.rows, level="warning",
-        )  # fmt: skip
+    try:
+        with transaction.atomic():
+            _load(path, contents, replace=replace)
+    except (IntegrityError, DataError) as error:
+        message = f"The rows of the backup do not fit together or into this database: {str(error).splitlines()[0]}."
+        raise RefusedError("backup_does_not_fit", message, hint="Nothing was changed.") from error
     return contents.rows
+
+
+def _load(path: Path, contents: Contents, *, replace: bool) -> None:
+    _check_migrations(contents.head["migrations"])
+    if replace:
+        _empty(telemetry=bool(contents.head["telemetry"]))
+    else:
+        _check_empty()
+    if contents.first_day and contents.last_day:
+        partitions.ensure(first=contents.first_day.date(), last=contents.last_day.date())
+    _insert(path)
+    _go_on_from(int(contents.head["snapshot_version"]))
+    record.event(
+        actor=ACTOR, verb="system.restored", object_kind="system", object_id="headworks",
+        message=f"Restored from a backup of {contents.head['made_at']}.", numbers=contents.rows, level="warning",
+    )  # fmt: skip
 
 
 def _check_file(path: Path) -> Contents:
@@ -123,8 +139,30 @@ def _check_empty() -> None:
         count = apps.get_model(name)._default_manager.count()
         if count:
             message = f"The database is not empty: it has {count} rows of {name}."
-            hint = "Restore into a new database right after `manage.py migrate`, before `bootstrap` and before a start."
+            hint = "Restore into a new database right after `manage.py migrate`, or give --replace to remove it all."
             raise RefusedError("database_not_empty", message, kind="conflict", hint=hint)
+
+
+def present() -> dict[str, int]:
+    """Returns how many rows of each model a restore with `replace` would remove; models without rows are left out."""
+    counts = {name: apps.get_model(name)._default_manager.count() for name in (*tables.KEPT, *tables.LEFT_OUT)}
+    return {name: count for name, count in counts.items() if count}
+
+
+def _empty(*, telemetry: bool) -> None:
+    names = (*tables.KEPT, *tables.LEFT_OUT, *(tables.TELEMETRY if telemetry else ()), *tables.SESSIONS)
+    kept = [apps.get_model(name) for name in names]
+    joined = [many.remote_field.through for model in kept for many in model._meta.local_many_to_many]
+    every = sql.SQL(", ").join(sql.Identifier(model._meta.db_table) for model in (*kept, *joined))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [str(LOCK_TIMEOUT_MS)])
+        try:
+            cursor.execute(sql.SQL("TRUNCATE {}").format(every))
+        except OperationalError:
+            message = f"Somebody else is using the tables and did not let go within {LOCK_TIMEOUT_MS // 1000} s."
+            raise RefusedError(
+                "tables_in_use", message, kind="conflict", hint="Stop Headworks and try again."
+            ) from None
 
 
 def _insert(path: Path) -> None:

@@ -27,6 +27,8 @@ KEPT = (
 
 TELEMETRY = ("telemetry.RollupMinute",)  # only when asked for
 
+SESSIONS = ("sessions.Session",)  # of people who may not be the same afterwards
+
 LEFT_OUT = {
     "accounts.LoginBackoff": "counts failed logins of the last minutes",
     "deployments.Replica": "engines that run now; a restored control plane starts its own",
