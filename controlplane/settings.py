@@ -220,6 +220,7 @@ GATEWAY_INTERNAL_URL = env.read_str("HEADWORKS_GATEWAY_INTERNAL_URL", GATEWAY_UR
 GATEWAY_CERTIFICATE = env.read_str("HEADWORKS_TLS_CERT", "")  # both ports have the same one; the console trusts it
 CONSOLE_URL = env.read_str("HEADWORKS_CONSOLE_URL", "http://127.0.0.1:8000")
 JOURNAL_KEEP_DAYS = env.read_int("HEADWORKS_JOURNAL_KEEP_DAYS", 90, low=1)
+USAGE_KEEP_DAYS = env.read_int("HEADWORKS_USAGE_KEEP_DAYS", 400, low=1)
 TELEMETRY_KEEP_DAYS = env.read_int("HEADWORKS_TELEMETRY_KEEP_DAYS", 30, low=1)
 
 LOGGING = {

@@ -11,6 +11,7 @@ from django.utils import timezone
 from controlplane.accounts.forms import LoginForm
 from controlplane.accounts.models import LoginBackoff
 from controlplane.accounts.services import login
+from controlplane.journal.models import Event
 from tests.api.calling import make_user
 
 NOW = timezone.now()
@@ -82,6 +83,29 @@ class TestBackoff:
         kept = str(list(LoginBackoff.objects.values()))
         assert "ada" not in kept
         assert HERE not in kept
+
+
+class TestJournal:
+    pytestmark = database
+
+    def told(self) -> list[tuple[str, str, int]]:
+        return [
+            (one.object_id, one.message, one.numbers["failures"])
+            for one in Event.objects.filter(verb="user.login_failed").order_by("id")
+        ]
+
+    def test_failures_of_an_account_are_one_row_that_counts(self) -> None:
+        make_user(username="ada")
+        fail(3)
+        fail(2, address=THERE)
+        assert self.told() == [("ada", "Somebody gave a wrong password.", 5)]
+        login.failed(username="ada", address=HERE, now=NOW + timedelta(hours=1))
+        assert [failures for _, _, failures in self.told()] == [5, 1]
+
+    def test_a_name_that_no_user_has_is_not_written_down(self) -> None:
+        for name in ("correct horse 7", "nobody", "root"):
+            fail(1, username=name)
+        assert self.told() == [("", "Somebody gave a name that no user has.", 3)]
 
 
 class TestLoggingIn:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
+from controlplane.journal.models import Event
 from tests.console import making
 
 pytestmark = [pytest.mark.django_db, pytest.mark.services, pytest.mark.usefixtures("valkey_server")]
@@ -45,6 +46,21 @@ def test_logging_out_takes_a_post() -> None:
     assert client.get("/logout/").status_code == 405
     assert client.post("/logout/")["Location"] == "/login/"
     assert client.get("/").status_code == 302
+
+
+def test_who_comes_and_goes_is_in_the_journal_for_administrators() -> None:
+    making.make_user()
+    client = Client()
+    log_in(client, "wrong")
+    log_in(client, making.PASSWORD)
+    text = client.get("/journal/").content.decode()
+    assert "Somebody gave a wrong password." in text and "Logged in." in text
+    client.post("/logout/")
+    verbs = list(Event.objects.order_by("id").values_list("verb", "object_id"))
+    assert verbs == [("user.login_failed", "ada"), ("user.logged_in", "ada"), ("user.logged_out", "ada")]
+    viewer = Client()
+    viewer.force_login(making.make_user("eve", "viewer"))
+    assert "Logged in." not in viewer.get("/journal/").content.decode()
 
 
 def test_a_form_without_its_token_is_explained() -> None:

@@ -6,6 +6,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from controlplane import dispatch
+from controlplane.accounts.services import sessions
 from controlplane.celery import app
 from controlplane.deployments.services import endpoints, history
 from controlplane.journal.services import retention
@@ -28,7 +29,8 @@ def sweep_journal() -> None:
     now = timezone.now()
     retention.sweep(now=now, keep_days=settings.JOURNAL_KEEP_DAYS)
     history.sweep(now=now, keep_days=settings.JOURNAL_KEEP_DAYS)
-    usage.sweep(now=now)
+    usage.sweep(now=now, keep_days=settings.USAGE_KEEP_DAYS)
+    sessions.sweep(now=now)
 
 
 @app.task(name=dispatch.DRAIN_USAGE)

@@ -4,7 +4,9 @@ Guarantees
     After `FREE_FAILURES` failures of one account from one address (and more for one address alone) each further
     attempt has to wait; the wait doubles up to `LONGEST_WAIT`. A success, or a day without attempts, forgives.
     While one must wait, the password is not even looked at, so a right guess can't be told from a wrong one.
-    Unknown accounts are slowed down as known ones are. Nothing that is stored names an account or an address.
+    Unknown accounts are slowed down as known ones are. No count that is stored names an account or an address.
+    Who logs in and out, and whose password was guessed wrongly, is in the journal; of failures one row an account and
+    `TOLD_TOGETHER`, which counts up. A name that no account has may be somebody's password and is not written down.
 Does not do
     Lock an account for everybody: that would let a stranger keep its owner out.
 """
@@ -18,13 +20,18 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import transaction
 
-from controlplane.accounts.models import LoginBackoff
+from controlplane.accounts.models import LoginBackoff, User
+from controlplane.journal.models import Event
+from controlplane.journal.services import record
+from controlplane.journal.services.record import Actor
 
 FREE_FAILURES = 4
 FREE_FAILURES_OF_AN_ADDRESS = 20
 FIRST_WAIT = timedelta(seconds=2)
 LONGEST_WAIT = timedelta(minutes=15)
 FORGIVEN_AFTER = timedelta(days=1)
+TOLD_TOGETHER = timedelta(minutes=10)
+LOGIN = Actor("system", "login")
 
 
 def wait(*, username: str, address: str, now: datetime) -> timedelta:
@@ -44,11 +51,44 @@ def failed(*, username: str, address: str, now: datetime) -> None:
         row.last_at = now
         row.blocked_until = now + wait_after(row.failures, free)
         row.save()
+    _tell_failure(username if User.objects.filter(username=username).exists() else "", address, now)
 
 
 def succeeded(*, username: str, address: str) -> None:
     """Forgives the failures of this account from this address; those of the address alone stay."""
     LoginBackoff.objects.filter(key=_key("account", username, address)).delete()
+
+
+def logged_in(*, username: str, address: str) -> None:
+    """Writes down that somebody has logged in."""
+    _tell(Actor("user", username), username, "user.logged_in", "Logged in.", {"address": address})
+
+
+def logged_out(*, username: str, address: str) -> None:
+    """Writes down that somebody has ended their session."""
+    _tell(Actor("user", username), username, "user.logged_out", "Logged out.", {"address": address})
+
+
+def _tell_failure(username: str, address: str, now: datetime) -> None:
+    told = Event.objects.select_for_update().filter(
+        verb="user.login_failed", object_kind="user", object_id=username, at__gte=now - TOLD_TOGETHER
+    )
+    known = told.first()
+    if known is not None:
+        known.numbers = {"failures": known.numbers["failures"] + 1, "address": address}
+        known.save(update_fields=["numbers"])
+        return
+    message = "Somebody gave a wrong password." if username else "Somebody gave a name that no user has."
+    _tell(LOGIN, username, "user.login_failed", message, {"failures": 1, "address": address}, level="warning")
+
+
+def _tell(
+    actor: Actor, username: str, verb: str, message: str, numbers: dict[str, object], *, level: str = "info"
+) -> None:
+    record.event(
+        actor=actor, verb=verb, object_kind="user", object_id=username, object_name=username or "?", message=message,
+        numbers=numbers, level=level,
+    )  # fmt: skip
 
 
 def wait_after(failures: int, free: int) -> timedelta:

@@ -9,7 +9,7 @@ from django.db.models import Count, QuerySet
 from controlplane.deployments.models import Replica, ReplicaTransition
 
 AT_ONCE = 1000  # a statement that deletes millions of rows would hold locks for minutes
-MOST_STEPS = 1000  # of one replica: an engine that fails every few minutes makes that many a day
+MOST_STEPS = 200  # of one replica: an engine that fails every few minutes makes that many a day
 
 
 def sweep(*, now: datetime, keep_days: int) -> int:

@@ -19,11 +19,12 @@ from django.utils import timezone
 
 from controlplane.domain.usage import UsageRow
 from controlplane.lib import keys, valkey, wire
-from controlplane.traffic.models import UsageBatch, UsageCursor
+from controlplane.traffic.models import UsageBatch, UsageCursor, UsageMinute
 
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 500
+SWEPT_AT_ONCE = 5000  # a statement that deletes millions of rows would hold locks for minutes
 _NOT_HELD = (DataError, ValueError, OverflowError)
 KEEP_BATCH_IDS = timedelta(days=7)  # a gateway that was off may send its backlog again so much later
 
@@ -56,9 +57,15 @@ def drain(client: redis.Redis | None = None) -> int:
             own.close()
 
 
-def sweep(*, now: datetime) -> int:
-    """Forgets the ids of batches that no gateway can send again; returns how many."""
-    return UsageBatch.objects.filter(taken_at__lt=now - KEEP_BATCH_IDS).delete()[0]
+def sweep(*, now: datetime, keep_days: int) -> int:
+    """Forgets the ids of batches that no gateway can send again, and minutes older than `keep_days`; returns how many
+    minutes."""
+    UsageBatch.objects.filter(taken_at__lt=now - KEEP_BATCH_IDS).delete()
+    old = UsageMinute.objects.filter(minute__lt=now - timedelta(days=keep_days)).order_by("minute")
+    count = 0
+    while some := list(old.values_list("pk", flat=True)[:SWEPT_AT_ONCE]):
+        count += UsageMinute.objects.filter(pk__in=some).delete()[0]
+    return count
 
 
 def _drain_some(client: redis.Redis) -> tuple[int, int]:

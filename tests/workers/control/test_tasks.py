@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from django.contrib.sessions.models import Session
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
@@ -24,6 +25,7 @@ from controlplane.journal.services import record
 from controlplane.journal.services.record import SYSTEM
 from controlplane.lib import keys, valkey, wire
 from controlplane.traffic.models import UsageMinute
+from controlplane.traffic.services import usage
 from tests.deployments.controller.running import eventually
 from tests.deployments.making import make_deployment, make_replica
 from workers.control import tasks
@@ -83,6 +85,18 @@ def test_the_sweep_removes_what_is_old(settings) -> None:  # type: ignore[no-unt
     tasks.sweep_journal()
     assert list(Replica.objects.all()) == [living]
     assert not Event.objects.exists()
+
+
+def test_old_usage_and_expired_sessions_are_swept(settings, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    settings.USAGE_KEEP_DAYS = 2
+    monkeypatch.setattr(usage, "SWEPT_AT_ONCE", 1)
+    now = timezone.now()
+    for days in (1, 3, 4):
+        UsageMinute.objects.create(minute=now - timedelta(days=days), tenant="shop", key_id="1", deployment="chat")
+        Session.objects.create(session_key=f"s{days}", session_data="", expire_date=now + timedelta(days=2 - days))
+    tasks.sweep_journal()
+    assert UsageMinute.objects.count() == 1
+    assert list(Session.objects.values_list("session_key", flat=True)) == ["s1"]
 
 
 def test_the_history_of_a_living_replica_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
