@@ -9,6 +9,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 
 from controlplane.accounts.models import Role
+from controlplane.domain import names
 from controlplane.domain.errors import RefusedError
 
 _TENANT = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -19,12 +20,14 @@ def check_tenant(name: str) -> None:
     """Refuses a tenant name that could not be an address."""
     if not _TENANT.fullmatch(name):
         raise _refused("name", "Use lower-case letters, digits and hyphens, at most 63.")
+    _check_not_reserved("name", name)
 
 
 def check_username(username: str) -> None:
     """Refuses a username that could not be an address."""
     if not _USERNAME.fullmatch(username):
         raise _refused("username", "Use letters, digits and . @ + _ -, at most 150, starting with a letter or digit.")
+    _check_not_reserved("username", username)
 
 
 def check_role(role: str) -> None:
@@ -52,6 +55,11 @@ def check_expiry(expires_at: datetime | None, now: datetime) -> None:
     """Refuses an end of validity that has passed already."""
     if expires_at is not None and expires_at <= now:
         raise _refused("expires_at", "Give a time that is still to come.")
+
+
+def _check_not_reserved(field: str, name: str) -> None:
+    if text := names.reserved(name):
+        raise _refused(field, text)
 
 
 def _refused(field: str, message: str) -> RefusedError:

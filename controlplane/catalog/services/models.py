@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import ProtectedError
 
 from controlplane.catalog.models import Model, Variant
+from controlplane.domain import names
 from controlplane.domain.errors import RefusedError
 from controlplane.journal.services import record, versioned
 from controlplane.journal.services.record import Actor
@@ -133,7 +134,7 @@ def _remove(variants: Any, what: str) -> None:
 
 def _name_problem(name: str, longest: int) -> dict[str, str]:
     if _NAME.fullmatch(name) and len(name) <= longest:
-        return {}
+        return {"name": names.reserved(name)} if names.reserved(name) else {}
     return {"name": f"Use letters, digits and . _ -, at most {longest}, starting with a letter or digit."}
 
 

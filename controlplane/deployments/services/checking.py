@@ -12,6 +12,7 @@ from typing import Any
 from controlplane.catalog.models import Variant
 from controlplane.deployments.models import DesiredState, Engine
 from controlplane.deployments.wish import DeploymentWish
+from controlplane.domain import names
 from controlplane.domain.desired import EngineSpec
 from controlplane.domain.errors import RefusedError
 from controlplane.fleet.models import Pool
@@ -38,6 +39,8 @@ def check(name: str, wish: DeploymentWish) -> Checked:
     problems: dict[str, str] = {}
     if not _NAME.fullmatch(name):
         problems["name"] = "Use lower-case letters, digits and hyphens, at most 63, a letter or digit at both ends."
+    elif names.reserved(name):
+        problems["name"] = names.reserved(name)
     pool = Pool.objects.filter(name=wish.pool).first()
     if pool is None:
         problems["pool"] = f"There is no pool {wish.pool}."

@@ -8,6 +8,7 @@ from django.db import transaction
 from django.db.models import ProtectedError
 
 from controlplane import dispatch
+from controlplane.domain import names
 from controlplane.domain.errors import RefusedError
 from controlplane.fleet.models import Pool
 from controlplane.journal.services import record, versioned
@@ -56,6 +57,8 @@ def _check(name: str, purpose: str) -> None:
     fields: dict[str, str] = {}
     if not _NAME.fullmatch(name):
         fields["name"] = "Use lower-case letters, digits and hyphens, at most 63."
+    elif names.reserved(name):
+        fields["name"] = names.reserved(name)
     if purpose not in Pool.Purpose.values:
         fields["purpose"] = f"Use one of {', '.join(Pool.Purpose.values)}."
     if fields:
