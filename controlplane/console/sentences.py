@@ -28,7 +28,7 @@ from engine_adapters import registry
 LONGEST = 2000  # characters; what is longer is no sentence
 _REMEMBERED = 4096
 _MOST_TRIALS = 20_000  # comparisons for one text
-_DEEPEST = 4
+DEEPEST = 4
 _MOST_PIECES = 40
 _HOLE = re.compile(r"\{(\w+)\}")
 _LETTERS = re.compile(r"[A-Za-z]{2}")
@@ -36,7 +36,9 @@ _SEPARATORS = {"; ": "；", ", ": "，"}
 
 # Holes that hold words of Headworks, and holes that hold further sentences or parts of them. All others hold names,
 # numbers and other people's words, which stay as they are.
-WORDS = frozenset({"desired_state", "engine", "field", "kind", "new", "object_kind", "old", "purpose", "role", "role2"})
+WORDS = frozenset(
+    {"desired_state", "engine", "field", "kind", "new", "object_kind", "old", "owner_kind", "purpose", "role", "role2"}
+)
 PHRASES = frozenset(
     {"drained", "exit_text", "message", "outdated", "parts", "reason", "shown", "text", "told", "waiting_why", "what",
      "why", "wrong"}
@@ -101,12 +103,12 @@ class Reading:
     taken_over: int
 
     @property
-    def rank(self) -> tuple[bool, int]:
-        return self.whole, -self.taken_over
+    def rank(self) -> tuple[int, bool]:
+        return -self.taken_over, self.whole
 
 
 @dataclass(slots=True)
-class _Reader:
+class Reader:
     """Translates one text; `trials` bounds the work."""
 
     book: Book
@@ -134,10 +136,10 @@ class _Reader:
 
     def _value(self, name: str, value: str, depth: int) -> Reading:
         if name == "unit":
-            return Reading(gettext(value), True, 0)
+            return Reading(gettext(value), True, len(value))
         if name in WORDS:
             return _word(value) or Reading(value, True, len(value))
-        if name in PHRASES and depth < _DEEPEST and _LETTERS.search(value):
+        if name in PHRASES and depth < DEEPEST and _LETTERS.search(value):
             return self._phrase(value, depth + 1)
         return Reading(value, True, len(value))
 
@@ -191,7 +193,7 @@ def is_foreign(text: str) -> bool:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _said(language: str, text: str) -> str:
-    found = _Reader(_book(language)).sentence(text)
+    found = Reader(_book(language)).sentence(text)
     return found.text if found else text
 
 

@@ -12,18 +12,20 @@ import ast
 import itertools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACES = (
-    "controlplane/accounts", "controlplane/backup/load.py", "controlplane/catalog", "controlplane/console",
+    "controlplane/accounts", "controlplane/backup", "controlplane/catalog", "controlplane/console",
     "controlplane/deployments", "controlplane/domain", "controlplane/fleet", "controlplane/journal",
     "controlplane/lib/endpoint.py", "controlplane/lib/upstream.py", "controlplane/traffic",
     "controlplane/gateway/errors.py", "controlplane/gateway/forward.py", "controlplane/gateway/relay.py",
     "controlplane/gateway/routes.py", "controlplane/gateway/snapshot.py", "engine_adapters", "workers/node",
 )  # fmt: skip
 _NO_PLACES = {"api", "api.py", "migrations", "management", "server", "demo", "health.py"}
+# commands whose refusals are read in a terminal: only what they leave in the journal is looked for
+TERMINAL = "controlplane/backup"
 # functions whose answers become parts of a sentence
 PARTS = {
     "controlplane/domain/placement.py": ("why_not", "_missing", "sentence"),
@@ -57,11 +59,11 @@ class Found:
 
 
 @dataclass(slots=True)
-class _Scope:
+class Scope:
     """What the names of one function, or of the module, were given."""
 
     names: dict[str, list[ast.expr | None]] = field(default_factory=dict)
-    outer: _Scope | None = None
+    outer: Scope | None = None
 
     def given(self, name: str) -> list[ast.expr | None]:
         if name in self.names:
@@ -72,14 +74,15 @@ class _Scope:
 def templates() -> dict[Found, str]:
     """Returns template -> the file it is in."""
     found: dict[Found, str] = {}
-    for path in sorted(_files()):
+    for path in sorted(files()):
         place = str(path.relative_to(ROOT))
-        for one in of_source(path.read_text(encoding="utf-8"), PARTS.get(place, ())):
+        for one in of_source(path.read_text(encoding="utf-8"), PARTS.get(place, ()), terminal=TERMINAL in place):
             found.setdefault(one, place)
     return found
 
 
-def _files() -> Iterator[Path]:
+def files() -> Iterator[Path]:
+    """Yields the files in which sentences are looked for."""
     for place in PLACES:
         paths = [ROOT / place] if place.endswith(".py") else (ROOT / place).rglob("*.py")
         for path in paths:
@@ -88,29 +91,34 @@ def _files() -> Iterator[Path]:
                 yield path
 
 
-def of_source(source: str, parts: tuple[str, ...] = ()) -> Iterator[Found]:
+def of_source(source: str, parts: tuple[str, ...] = (), *, terminal: bool = False) -> Iterator[Found]:
     """Yields the templates of one file; every text in the functions `parts` counts as a part."""
     tree = ast.parse(source)
-    yield from _Walk(parts).walk(tree, _scope_of(tree, None), part=False)
+    yield from _Walk(parts, quiet=terminal).walk(tree, scope_of(tree, None))
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Walk:
     parts: tuple[str, ...]
+    quiet: bool  # nothing counts but what goes into the journal
+    part: bool = False
 
-    def walk(self, node: ast.AST, scope: _Scope, *, part: bool) -> Iterator[Found]:
+    def walk(self, node: ast.AST, scope: Scope) -> Iterator[Found]:
+        here = self
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            scope, part = _scope_of(node, scope), node.name in self.parts
             if node.name in ("__str__", "check_invariants"):
                 return
+            scope, here = scope_of(node, scope), replace(self, part=node.name in self.parts)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "record.event":
+            here = replace(self, quiet=False)
         for child in _children(node):
-            if isinstance(child, ast.expr) and _is_text(child):
-                yield from _templates(child, scope, part=part)
-                for inner in ast.walk(child) if part else ():
+            if not (isinstance(child, ast.expr) and _is_text(child)):
+                yield from here.walk(child, scope)
+            elif not here.quiet:
+                yield from _templates(child, scope, part=here.part)
+                for inner in ast.walk(child) if here.part else ():
                     if isinstance(inner, ast.GeneratorExp | ast.ListComp):
-                        yield from self.walk(inner, scope, part=part)
-            else:
-                yield from self.walk(child, scope, part=part)
+                        yield from here.walk(inner, scope)
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
@@ -136,7 +144,7 @@ def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
-def _templates(node: ast.expr, scope: _Scope, *, part: bool) -> Iterator[Found]:
+def _templates(node: ast.expr, scope: Scope, *, part: bool) -> Iterator[Found]:
     for variant in variants(node, scope):
         text = render(variant)
         if is_sentence(text):
@@ -161,7 +169,7 @@ def is_sentence(text: str) -> bool:
     return bool((ends or goes_on) and re.search(r"[a-z]{2,}", words))
 
 
-def variants(node: ast.expr, scope: _Scope, depth: int = 0) -> list[Variant]:
+def variants(node: ast.expr, scope: Scope, depth: int = 0) -> list[Variant]:
     """Returns what a text can be; what is not known here is a hole."""
     match node:
         case ast.Constant(value=str(text)):
@@ -172,10 +180,10 @@ def variants(node: ast.expr, scope: _Scope, depth: int = 0) -> list[Variant]:
             return _of_hole(value, scope, depth)
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             return _product([_of_hole(left, scope, depth), _of_hole(right, scope, depth)])
-    return [(node,)]
+    return _of_hole(node, scope, depth)
 
 
-def _of_hole(node: ast.expr, scope: _Scope, depth: int) -> list[Variant]:
+def _of_hole(node: ast.expr, scope: Scope, depth: int) -> list[Variant]:
     if depth > 4:
         return [(node,)]
     if isinstance(node, ast.IfExp):
@@ -236,8 +244,9 @@ def hole_name(node: ast.expr) -> str:
     return "value"
 
 
-def _scope_of(node: ast.AST, outer: _Scope | None) -> _Scope:
-    scope = _Scope(outer=outer)
+def scope_of(node: ast.AST, outer: Scope | None) -> Scope:
+    """Returns what the names inside a function or module were given."""
+    scope = Scope(outer=outer)
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         for one in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
             scope.names[one.arg] = [None]

@@ -11,9 +11,9 @@ import pytest
 from django.utils import translation
 
 from controlplane.console import translations
-from tests.console import messages
+from tests.console import messages, sentence_source
 
-PLACEHOLDER = re.compile(r"%\(\w+\)[sd]")
+PLACEHOLDER = re.compile(r"%\(\w+\)[sd]|\{\w+\}")
 
 
 def test_every_string_of_the_program_is_in_the_catalogue_and_translated() -> None:
@@ -26,8 +26,19 @@ def test_every_string_of_the_program_is_in_the_catalogue_and_translated() -> Non
     assert set(catalogue) - set(wanted) == set(), "run `python -m tests.console.messages` to drop what is unused"
 
 
-def test_a_translation_has_the_placeholders_of_its_string() -> None:
-    for entry in polib.pofile(str(messages.CATALOGUE)):
+def test_every_sentence_of_the_program_is_in_its_catalogue_and_translated() -> None:
+    catalogue = {(entry.msgid, entry.msgctxt == "part"): entry for entry in polib.pofile(str(messages.SAID))}
+    wanted = {(found.text, found.part): place for found, place in sentence_source.templates().items()}
+    missing = {sentence: place for sentence, place in wanted.items() if sentence not in catalogue}
+    assert missing == {}, "run `python -m tests.console.messages`, then translate"
+    unfinished = [key for key, entry in catalogue.items() if not entry.translated() or entry.fuzzy or entry.obsolete]
+    assert unfinished == []
+    assert set(catalogue) - set(wanted) == set(), "run `python -m tests.console.messages` to drop what is unused"
+
+
+@pytest.mark.parametrize("path", [messages.CATALOGUE, messages.SAID])
+def test_a_translation_has_the_placeholders_of_its_string(path: Path) -> None:
+    for entry in polib.pofile(str(path)):
         for text in entry.msgstr_plural.values() if entry.msgid_plural else [entry.msgstr]:
             found, wanted = set(PLACEHOLDER.findall(text)), set(PLACEHOLDER.findall(entry.msgid_plural or entry.msgid))
             assert found == wanted, entry.msgid
