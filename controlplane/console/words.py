@@ -52,6 +52,9 @@ OTHERS: dict[str, Promise] = {
     "stop": _("To stop"),
     "reported": _("Reported"),
     "passed over": _("Passed over"),
+    "not set": _("not set"),
+    "on": _("on"),
+    "off": _("off"),
 }
 
 VERBS: dict[str, Promise] = {
