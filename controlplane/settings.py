@@ -90,7 +90,9 @@ def _database() -> dict[str, object]:
     }
     options: dict[str, object] = {"connect_timeout": 5, **parts}
     if env.read_bool("HEADWORKS_DATABASE_POOL", False):
-        options["pool"] = {"min_size": 1, "max_size": env.read_int("HEADWORKS_DATABASE_POOL_SIZE", 12, low=1)}
+        most = env.read_int("HEADWORKS_DATABASE_POOL_SIZE", 12, low=1)
+        # while the database is away a page says so after these seconds; the pool's own patience is half a minute
+        options["pool"] = {"min_size": 1, "max_size": most, "timeout": 5.0}
     return {
         "ENGINE": "django.db.backends.postgresql",
         **known,

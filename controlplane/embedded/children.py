@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from controlplane.embedded import proc
+from controlplane.embedded.problems import LauncherError, in_words
 from controlplane.embedded.proc import ProcessId
 
 FIRST_PAUSE_S = 0.5
@@ -80,22 +81,27 @@ class Child:
     def keep(self, now: float) -> str | None:
         """Restarts the process when it has ended and its pause is over; returns a sentence when something happened."""
         if self.process is None:
-            if self.wanted and now >= self.not_before:
-                self.start(now)
-                return f"{self.service.name}: started again" if self.failures else None
-            return None
+            return self._start_again(now) if self.wanted and now >= self.not_before else None
         status = self.process.poll()
         if status is None:
             if self.failures and now - self.started_at > STEADY_AFTER_S:
                 self.failures = 0
             return None
         self.process, self.identity, self.last_exit = None, None, status
-        if not self.wanted:
-            return None
+        return self._failed(exit_words(status), now) if self.wanted else None
+
+    def _start_again(self, now: float) -> str | None:
+        try:
+            self.start(now)
+        except (OSError, LauncherError) as error:  # a full disk must not end the processes that still run
+            return self._failed(f"can't be started: {in_words(error)}", now)
+        return f"{self.service.name}: started again" if self.failures else None
+
+    def _failed(self, what: str, now: float) -> str:
         self.failures += 1
         pause = pause_s(self.failures)
         self.not_before = now + pause
-        return f"{self.service.name}: {exit_words(status)}; starting it again in {pause:.1f} s (log: {self.log})"
+        return f"{self.service.name}: {what}; starting it again in {pause:.1f} s (log: {self.log})"
 
     def is_running(self) -> bool:
         """Returns whether the process lives."""

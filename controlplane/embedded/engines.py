@@ -5,6 +5,7 @@ The launcher reads the records as plain JSON; their writer and their shape are `
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -99,7 +100,8 @@ def ask_to_stop_all(nodes: list[Path], drain_s: int) -> None:
         if (folder / "stop-all").exists() or (folder / "stopped-all").exists():
             continue
         scratch = folder / "stop-all.new"
-        scratch.write_text(str(drain_s), encoding="utf-8")
+        with contextlib.suppress(OSError):  # on a full disk it stays empty, which means the usual limit
+            scratch.write_text(str(drain_s), encoding="utf-8")
         scratch.replace(folder / "stop-all")
 
 

@@ -22,12 +22,22 @@ def bound(path: Path, limit_bytes: int = LIMIT_BYTES) -> bool:
     try:
         if path.stat().st_size <= limit_bytes:
             return False
-        shutil.copyfile(path, path.with_name(path.name + ".1"))
+        _keep_old(path)
         with open(path, "r+b") as file:
             file.truncate(0)
     except FileNotFoundError:
         return False
     return True
+
+
+def _keep_old(path: Path) -> None:
+    old = path.with_name(path.name + ".1")
+    try:
+        shutil.copyfile(path, old)
+    except FileNotFoundError:
+        raise
+    except OSError:  # a full disk: the room is needed more than the old lines
+        old.unlink(missing_ok=True)
 
 
 def tail(path: Path, lines: int, limit_bytes: int = 64_000) -> list[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
+from typing import TextIO
 
 _VARIABLE = "HEADWORKS_LAUNCH_STARTED"
 # handed on in the environment, since the launcher replaces itself by the interpreter of the control environment
@@ -23,11 +25,16 @@ def elapsed_s() -> float:
 
 def line(text: str = "") -> None:
     """Prints a line as it is."""
+    _print(text, sys.stdout)
+
+
+def _print(text: str, file: TextIO) -> None:
     try:
-        print(text, flush=True)
-    except OSError:
-        # the reader is gone (closed terminal, `| head`); keep working and print nowhere from now on
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(text, file=file, flush=True)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:  # on a full disk what waits is written as soon as there is room
+            # the reader is gone (closed terminal, `| head`); keep working and print nowhere from now on
+            os.dup2(os.open(os.devnull, os.O_WRONLY), file.fileno())
 
 
 def step(text: str) -> None:
@@ -37,4 +44,4 @@ def step(text: str) -> None:
 
 def problem(text: str) -> None:
     """Prints what went wrong to standard error."""
-    print(f"headworks: {text}", file=sys.stderr, flush=True)
+    _print(f"headworks: {text}", sys.stderr)

@@ -18,30 +18,35 @@ TRAFFIC = "demo"
 GATEWAY_PATIENCE_S = 30.0
 
 
-def services(layout: Layout, settings: LaunchSettings, environ: Mapping[str, str]) -> list[Service]:
-    """Returns all processes but the servers. The node comes first: its engine takes longest."""
+def data_plane(layout: Layout, settings: LaunchSettings, environ: Mapping[str, str]) -> list[Service]:
+    """Returns the processes that need no database: they start while it is prepared, and engines that went on running
+    are reached again at once."""
     python = str(layout.control_python)
-    celery = (python, "-m", "celery", "-A", "controlplane.celery")
-
-    def service(name: str, *command: str, **more: object) -> Service:
-        return Service(name=name, command=command, environ=environ, **more)  # type: ignore[arg-type]
-
     return [
-        service(NODE, python, "-m", "workers.node"),
-        service("controller", python, "manage.py", "controller"),
-        service(
-            GATEWAY, python, "-m", "controlplane.gateway",
+        Service(
+            GATEWAY, (python, "-m", "controlplane.gateway"), environ,
             ready=lambda: answers(settings.gateway_url, "/healthz"), stop_patience_s=GATEWAY_PATIENCE_S,
         ),
-        service("collector", python, "-m", "workers.node.collector"),
+        Service(NODE, (python, "-m", "workers.node"), environ),
+        Service("collector", (python, "-m", "workers.node.collector"), environ),
+    ]  # fmt: skip
+
+
+def control_plane(layout: Layout, settings: LaunchSettings, environ: Mapping[str, str]) -> list[Service]:
+    """Returns the processes that need a database. The controller comes first: the engine it orders takes longest."""
+    python = str(layout.control_python)
+    celery = (python, "-m", "celery", "-A", "controlplane.celery")
+    worker = (*celery, "worker", "-Q", "control", "-P", "threads", "-c", "2", "-n", "control@%h", "--without-gossip",
+              "--without-mingle", "-l", "INFO")  # fmt: skip
+    return [
+        Service("controller", (python, "manage.py", "controller"), environ),
         Service(
-            name="console", command=(python, "-m", "controlplane.serve"),
-            environ={**environ, "HEADWORKS_DATABASE_POOL": environ.get("HEADWORKS_DATABASE_POOL", "1")},
+            "console", (python, "-m", "controlplane.serve"),
+            {**environ, "HEADWORKS_DATABASE_POOL": environ.get("HEADWORKS_DATABASE_POOL", "1")},
             ready=lambda: answers(settings.console_url, "/healthz"),
         ),
-        service("worker", *celery, "worker", "-Q", "control", "-P", "threads", "-c", "2", "-n", "control@%h",
-                "--without-gossip", "--without-mingle", "-l", "INFO"),
-        service("beat", *celery, "beat", "-l", "INFO", "--pidfile="),
+        Service("worker", worker, environ),
+        Service("beat", (*celery, "beat", "-l", "INFO", "--pidfile="), environ),
     ]  # fmt: skip
 
 

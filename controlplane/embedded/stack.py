@@ -12,12 +12,13 @@ from controlplane.embedded import children, engines, logs, proc, say, settings
 from controlplane.embedded.children import Child, Service
 from controlplane.embedded.engines import Engine
 from controlplane.embedded.layout import Layout
-from controlplane.embedded.problems import LauncherError
+from controlplane.embedded.problems import LauncherError, in_words
 from controlplane.embedded.proc import ProcessId
 
 TICK_S = 0.2
 BOUND_LOGS_EVERY_S = 5.0
 DRAIN_S = 10
+HURRY_S = 0.5
 FAILURES_WHILE_STARTING = 4
 # intake, and whatever would replace a drained engine
 FIRST_TO_END = ("demo", "gateway", "controller", "beat", "worker")
@@ -35,13 +36,18 @@ class Stack:
         self.layout = layout
         self.children: dict[str, Child] = {}
         self.stops_asked = 0
+        self.is_in_a_hurry = False  # asked to end once more while it was ending
         self.followers: list[logs.Follower] = []
+        self._is_ending = False
+        self._is_noted = True  # the list of processes is on disk as it is
+        self._has_complained = False
         self._logs_bounded_at = 0.0
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._ask_to_stop)
 
     def _ask_to_stop(self, _number: int, _frame: FrameType | None) -> None:
         self.stops_asked += 1
+        self.is_in_a_hurry = self._is_ending
 
     # starting
 
@@ -85,13 +91,12 @@ class Stack:
         """Looks after every process once; raises Stopped when somebody asked to end."""
         if self.stops_asked:
             raise Stopped
-        changed = False
         for child in self.children.values():
             event = child.keep(time.monotonic())
             if event:
                 say.step(event)
-                changed = True
-        if changed:
+                self._is_noted = False
+        if not self._is_noted:
             self._remember()
         self._look_after_logs()
 
@@ -115,20 +120,27 @@ class Stack:
                 logs.bound(path)
 
     def _remember(self) -> None:
-        children.remember(list(self.children.values()), self.layout.home / "children.json")
+        try:
+            children.remember(list(self.children.values()), self.layout.home / "children.json")
+        except OSError as error:  # a full disk; tried again with the next look
+            if not self._has_complained:
+                say.step(f"The list of processes can't be written: {in_words(error)}")
+            self._is_noted, self._has_complained = False, True
+        else:
+            self._is_noted, self._has_complained = True, False
 
     # ending
 
     def stop(self, spared: Sequence[Engine] = ()) -> list[str]:
-        """Ends everything in order and returns what could not be ended. A second signal skips the draining.
+        """Ends everything in order and returns what could not be ended. A second signal cuts all waiting short.
 
         `spared` engines go on: they ran before a start that failed, and serve on when the next one succeeds.
         """
-        asked = self.stops_asked
+        self._is_ending = True
         for name in FIRST_TO_END:
             self._ask(name)
         if not spared:
-            self._drain_engines(lambda: self.stops_asked > asked)
+            self._drain_engines()
         self._await(FIRST_TO_END)
         others = [name for name in self.children if name not in SERVERS]
         for name in others:
@@ -139,7 +151,7 @@ class Stack:
             self._await([name])
         return sweep(self.layout, spared)
 
-    def _drain_engines(self, hurry: Callable[[], bool]) -> None:
+    def _drain_engines(self) -> None:
         nodes = [self.children[name] for name in ("node", "fleet") if name in self.children]
         running = engines.living(self.layout.home)
         if not running or not nodes:
@@ -147,10 +159,14 @@ class Stack:
         say.step(f"Draining {len(running)} engine{'s' if len(running) > 1 else ''} ({DRAIN_S} s at most)")
         folders = sorted({engine.node for engine in running})
         deadline = time.monotonic() + DRAIN_S + 20
-        while time.monotonic() < deadline and not hurry():
+        while time.monotonic() < deadline and not self.is_in_a_hurry:
             for node in nodes:
                 node.keep(time.monotonic())  # a node worker that dies now comes back and is asked again
-            engines.ask_to_stop_all(folders, DRAIN_S)
+            try:
+                engines.ask_to_stop_all(folders, DRAIN_S)
+            except OSError as error:
+                say.step(f"Engines can't be asked to drain, they are ended: {in_words(error)}")
+                return
             if engines.have_stopped(self.layout.home, folders):
                 break
             time.sleep(TICK_S)
@@ -168,9 +184,20 @@ class Stack:
             if child is None:
                 continue
             child.ask_to_end()
-            if not proc.wait_until(lambda: not child.is_running(), child.service.stop_patience_s):  # noqa: B023
-                say.step(f"{name} does not end by itself; killing it")
+            if not self._ends(child):
+                hurried = self.is_in_a_hurry
+                say.step(f"Killing {name}" if hurried else f"{name} does not end by itself; killing it")
                 child.kill()
+
+    def _ends(self, child: Child) -> bool:
+        """Waits for the end of a process; in a hurry not for one that has nothing to lose."""
+        may_hurry = child.service.name not in SERVERS
+
+        def ended_or_hurried() -> bool:
+            return not child.is_running() or (may_hurry and self.is_in_a_hurry)
+
+        proc.wait_until(ended_or_hurried, child.service.stop_patience_s)
+        return not child.is_running() or proc.wait_until(lambda: not child.is_running(), HURRY_S)
 
 
 def last_words(child: Child, what: str) -> str:

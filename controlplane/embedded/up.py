@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -62,7 +63,8 @@ def run(layout: Layout, prepared: Prepared, *, detached: bool, demo: bool) -> in
     except (LauncherError, env.SettingError, OSError) as error:
         say.problem(in_words(error))
         status, spared = 1, before
-    state.write(layout.state, state.STOPPING, chosen.console_url, chosen.gateway_url)
+    with contextlib.suppress(OSError):  # a full disk hinders nobody from ending
+        state.write(layout.state, state.STOPPING, chosen.console_url, chosen.gateway_url)
     left = running.stop(spared)
     if left:
         say.problem(f"These processes could not be ended: {'; '.join(left)}")
@@ -86,18 +88,22 @@ def start_everything(
     settings.ensure_secret_key(layout.secret_key)
     layout.make_sockets()
     environ = settings.process_environment(os.environ, layout, chosen, prepared)
-    start_servers(running, layout, environ)
-    say.step("Database: preparing")
-    database.migrate(layout, environ)
-    database.collect_pages(layout, environ)
-    running.tick()
-    first_run = database.bootstrap(layout, chosen, environ)
     adopted = engines.living(layout.home)
     if adopted:
         say.step(f"Engines that went on running: {', '.join(engine.deployment for engine in adopted)}")
-    say.step("Starting node worker, controller, gateway, collector, console, control worker and beat")
-    started = services.services(layout, chosen, environ)
-    for service in [*started, *(services.fleet_services(layout, environ) if demo else [])]:
+    start_servers(running, layout, environ)
+    say.step("Starting gateway, node worker and collector")
+    for service in services.data_plane(layout, chosen, environ):
+        running.start(service)
+    say.step("Database: preparing")
+    database.migrate(layout, environ)
+    running.tick()
+    first_run = database.bootstrap(layout, chosen, environ)
+    say.step("Starting controller, console, control worker and beat")
+    controller, *others = services.control_plane(layout, chosen, environ)
+    running.start(controller)
+    database.collect_pages(layout, environ)
+    for service in [*others, *(services.fleet_services(layout, environ) if demo else [])]:
         running.start(service)
     for name in (services.GATEWAY, "console"):
         running.wait_ready(running.children[name], 60)
