@@ -46,7 +46,7 @@ def generate(url: str, key: str) -> int:
     return probes.generate(url, WarmUpRequest("/v1/completions", body), key, 60).output_tokens
 
 
-def test_vllm_serves_on_over_a_killed_worker_and_leaves_nothing_behind(
+def test_vllm_serves_on_over_a_killed_worker_and_is_given_up_when_it_hangs(
     bench: Bench, worker: Worker, engine_python: str
 ) -> None:
     worker.start(engine_python)
@@ -63,9 +63,12 @@ def test_vllm_serves_on_over_a_killed_worker_and_leaves_nothing_behind(
     seen = bench.seen()
     assert seen and (seen.state, seen.seq) == ("ready", ready.seq)
     assert processes.is_alive(identity)
+    bench.want(replace(make_vllm(), limits=replace(LIMITS, health_lost_after_s=1.0, term_grace_s=1.0)))
+    os.kill(identity.pid, signal.SIGSTOP)
+    assert bench.wait_for("failed").transitions[-1].reason.code == "health_lost"
+    eventually(lambda: processes.is_gone(identity, "r1"), "the whole group is gone, though it could not hear SIGTERM")
     bench.want_stop(drain_timeout_s=5.0)
     bench.wait_for("stopped")
-    assert processes.is_gone(identity, "r1")
 
 
 def test_vllm_that_answers_health_and_dies_at_its_first_generation_never_becomes_ready(
