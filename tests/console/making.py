@@ -25,6 +25,12 @@ FAILURE_LOG = [
     "ERROR 11-29 20:14:05 [core.py:718] ValueError: To serve at least one request with the model's max seq len "
     "(131072), 10.00 GiB KV cache is needed, which is larger than the available KV cache memory (0.84 GiB).",
 ]
+FAILURE = "One request of 131072 tokens needs 10.00 GiB of KV cache, and 0.84 GiB are left beside the model."
+FAILURE_HINT = "Lower max_model_len, or give the replica more memory or accelerators."
+PLACED = (
+    "Placed on gpu-01, accelerators 0, 1, 2, 3. "
+    "No replica of the deployment was there yet; 4 accelerators stay free there."
+)
 
 
 def make_user(username: str = "ada", role: str = Role.ADMINISTRATOR.value) -> User:
@@ -215,13 +221,13 @@ _WAY = {
     "failed": ["placed", "starting", "failed"],
 }
 _WHY = {
-    "placed": ("placed", "Placed on 4 free accelerators of the pool."),
-    "starting": ("launched", "The engine's process was started."),
-    "warming": ("healthy", "The engine answers; asking it for a first generation."),
-    "ready": ("warmed_up", "A generation of 8 tokens took 0.31 s."),
-    "draining": ("asked", "Asked for by ada: scale to 2 replicas."),
-    "stopped": ("group_gone", "Not one process of the engine is left."),
-    "failed": ("kv_cache_too_small", "The engine ended: a request of full length does not fit into the KV cache."),
+    "placed": ("placed", PLACED),
+    "starting": ("launch", "Start number 1."),
+    "warming": ("healthy", "The engine answers; a generation is tried."),
+    "ready": ("warmed_up", "A real generation gave 8 tokens in 0.31 s."),
+    "draining": ("asked", "Asked for by the control plane."),
+    "stopped": ("gone", "Every request had finished. No process of the engine is left."),
+    "failed": ("context_too_long_for_kv", FAILURE),
 }
 
 
@@ -238,7 +244,7 @@ def _history(row: Replica) -> None:
             to_state=state,
             code=code,
             message=message,
-            hint="Lower the context length or give it more accelerators." if state == "failed" else "",
+            hint=FAILURE_HINT if state == "failed" else "",
             log_tail=FAILURE_LOG if state == "failed" else [],
         )
         before = state
@@ -396,8 +402,8 @@ def make_fleet() -> dict[str, Any]:
         state_since=timezone.now() - timedelta(minutes=3),
         attempt=4,
         reason_code="kv_cache_too_small",
-        reason_message="The engine ended: a request of full length (131,072 tokens) does not fit into the KV cache.",
-        reason_hint="Lower the context length, or give each replica more accelerators.",
+        reason_message=FAILURE,
+        reason_hint=FAILURE_HINT,
         log_tail=FAILURE_LOG,
         retry_at=timezone.now() + timedelta(seconds=32),
     )
@@ -442,7 +448,7 @@ def _journal() -> None:
         "replica.failed",
         "replica",
         "k9d2x7c4b6vn",
-        "The engine ended: a request of full length does not fit into the KV cache.",
+        FAILURE,
         ago_s=180,
         actor="controller",
         actor_kind="system",
@@ -453,7 +459,7 @@ def _journal() -> None:
         "node.lost",
         "node",
         "gpu-03",
-        "No report for 15 s; 0 replicas there are unknown.",
+        "No report for 15 s. What runs there is left running.",
         ago_s=420,
         actor="controller",
         actor_kind="system",
@@ -463,7 +469,7 @@ def _journal() -> None:
         "node.cordoned",
         "node",
         "gpu-02",
-        "Nothing new is placed there: memory errors on card 6.",
+        "Nothing new is placed on gpu-02: no reason given.",
         ago_s=5400,
         actor="bob",
     )
@@ -479,7 +485,7 @@ def _journal() -> None:
         "deployment.created",
         "deployment",
         "qwen3-coder",
-        "Made with 1 replicas on vllm, running.",
+        "Made with 1 replica on vllm; it is to be running.",
         ago_s=1800,
         actor="ada/terraform",
         actor_kind="token",
@@ -489,7 +495,7 @@ def _journal() -> None:
         "placement",
         "deployment",
         "llama-70b",
-        "4 accelerators of gpu-01 were free and closest to each other.",
+        PLACED,
         ago_s=50,
         before="pending",
         after="gpu-01",
@@ -499,7 +505,7 @@ def _journal() -> None:
         "restart",
         "replica",
         "k9d2x7c4b6vn",
-        "It ended 4 times in 9 minutes; the wait doubles each time.",
+        "The pause after 4 failed starts is over; it is started again.",
         ago_s=175,
         count=4,
         object_name="qwen3-coder/k9d2x7c4b6vn",
@@ -509,7 +515,7 @@ def _journal() -> None:
         "replace",
         "deployment",
         "llama-70b",
-        "Revision 2 is wanted; 1 of 3 replicas still runs revision 1.",
+        "1 of 3 to be replaced: There is a newer revision.",
         ago_s=2900,
         before="revision 1",
         after="revision 2",
