@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from controlplane.accounts import roles
-from controlplane.console import rest, undo
+from controlplane.console import rest, sentences, undo
 from controlplane.console.dialogs import Dialog, Field, Values, ask, leave, whole
 from controlplane.console.guard import ASKS, actor, page, person
 from controlplane.console.undo import Back
@@ -53,7 +53,7 @@ def many(request: HttpRequest, verb: str) -> HttpResponse:
         if verb == "drain":
             return begun(request, of_nodes(names), done(verb, names), note=note, refused=refused)
         for name, why in refused:
-            messages.error(request, f"{name}: {why.message}")
+            messages.error(request, f"{name}: {sentences.said(why.message)}")
         return leave(request, reverse("nodes"), done(verb, names) if names else "", undo=note)
 
     return ask(request, lambda values: _dialog(verb, rows, values), do)

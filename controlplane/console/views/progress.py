@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from controlplane.console import progress, undo
+from controlplane.console import progress, sentences, undo
 from controlplane.console.guard import is_fragment, page, person
 from controlplane.console.progress import Line, Progress
 from controlplane.deployments import selectors
@@ -49,7 +49,7 @@ def begun(
     if not is_fragment(request):
         messages.success(request, message, extra_tags=note)
         for name, error in refused:
-            messages.error(request, f"{name}: {error.message}")
+            messages.error(request, f"{name}: {sentences.said(error.message)}")
         return redirect(work.page)
     context = {**_context(work, note, settled=False), "refused": refused}
     return render(request, "parts/progress.html", context)

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from controlplane.accounts import roles
-from controlplane.console import undo
+from controlplane.console import sentences, undo
 from controlplane.console.dialogs import leave
 from controlplane.console.guard import ACTS, actor, page, person
 from controlplane.console.undo import Back
@@ -47,7 +47,7 @@ def take_back(request: HttpRequest) -> HttpResponse:
     if len(refused) == len(steps):
         raise refused[0][1]
     for name, why in refused:
-        messages.error(request, f"{name}: {why.message}")
+        messages.error(request, f"{name}: {sentences.said(why.message)}")
     pages = {COUNTERS[step.kind].page(step) for step in steps}
     several = reverse("nodes") if steps[0].kind == "node" else reverse("deployments")
     return leave(request, pages.pop() if len(pages) == 1 else several, _("Undone."))
