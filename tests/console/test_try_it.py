@@ -73,11 +73,14 @@ async def closed_connections() -> AsyncIterator[None]:
     await sync_to_async(connections.close_all)()
 
 
-async def ask(role: str = "operator", **fields: str) -> tuple[int, list[dict[str, object]]]:
+async def ask(
+    role: str = "operator", language: str = "en", **fields: str
+) -> tuple[int, list[dict[str, object]]]:
     user = await sync_to_async(making.make_user)("bob", role)
     await sync_to_async(making.make_deployment)("chat")
     client = AsyncClient()
     await client.aforce_login(user)
+    client.cookies["django_language"] = language
     response = await client.post("/deployments/chat/try/", {"prompt": "Capital of France?", **fields})
     if not response.streaming:
         return response.status_code, [json.loads(response.content)]
@@ -121,6 +124,12 @@ async def test_a_gateway_that_is_away_is_one_sentence(settings: object) -> None:
     settings.GATEWAY_INTERNAL_URL = "http://127.0.0.1:9"  # type: ignore[attr-defined]
     _, lines = await ask()
     assert lines[0]["error"]["code"] == "gateway_unreachable"  # type: ignore[index]
+
+
+async def test_what_the_gateway_says_is_told_in_the_readers_language(settings: object) -> None:
+    settings.GATEWAY_INTERNAL_URL = "http://127.0.0.1:9"  # type: ignore[attr-defined]
+    _, lines = await ask(language="zh-hans")
+    assert lines[0]["error"]["message"] == "无法连接位于 http://127.0.0.1:9 的网关。"  # type: ignore[index]
 
 
 async def test_a_viewer_may_not_and_an_empty_message_is_refused(settings: object) -> None:

@@ -12,6 +12,7 @@ import h11
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase, JsonResponse, StreamingHttpResponse
+from django.utils.translation import get_language, override
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
@@ -40,7 +41,7 @@ async def try_it(request: HttpRequest, name: str) -> HttpResponseBase:
     except RefusedError as error:
         line = {"error": {"code": error.code, "message": sentences.said(error.message)}}
         return JsonResponse(line, status=STATUS[error.kind])
-    response = StreamingHttpResponse(_lines(body, new), content_type="application/x-ndjson")
+    response = StreamingHttpResponse(_lines(body, new, get_language() or "en"), content_type="application/x-ndjson")
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"
     return response
@@ -65,26 +66,33 @@ def _body(request: HttpRequest, name: str) -> dict[str, object]:
     }
 
 
-async def _lines(body: dict[str, object], key_is_new: bool) -> AsyncIterator[str]:
+async def _lines(body: dict[str, object], key_is_new: bool, language: str) -> AsyncIterator[str]:
     deadline = time.monotonic() + (_KEY_SPREADS_S if key_is_new else 3.0)
     while True:
         try:
-            async for line in _answer(body):
+            async for line in _answer(body, language):
                 yield json.dumps(line, ensure_ascii=False) + "\n"
             return
         except gateway_client.GatewayError as error:
             if error.status == 401 and time.monotonic() < deadline:
                 await asyncio.sleep(0.5)
                 continue
-            yield json.dumps({"error": {"code": error.code, "message": sentences.said(error.message)}}) + "\n"
+            yield json.dumps({"error": {"code": error.code, "message": _said(error.message, language)}}) + "\n"
             return
         except (OSError, TimeoutError, h11.ProtocolError) as error:
-            text = _("The connection to the gateway broke: %(why)s.") % {"why": error or type(error).__name__}
+            with override(language):
+                text = _("The connection to the gateway broke: %(why)s.") % {"why": error or type(error).__name__}
             yield json.dumps({"error": {"code": "broken", "message": text}}) + "\n"
             return
 
 
-async def _answer(body: dict[str, object]) -> AsyncIterator[dict[str, Any]]:
+def _said(text: str, language: str) -> str:
+    """The answer is written after the request has been left, so it keeps the request's language itself."""
+    with override(language):
+        return sentences.said(text)
+
+
+async def _answer(body: dict[str, object], language: str) -> AsyncIterator[dict[str, Any]]:
     started = time.monotonic()
     first: float | None = None
     last, tokens = started, 0
@@ -94,7 +102,7 @@ async def _answer(body: dict[str, object]) -> AsyncIterator[dict[str, Any]]:
     async for event in events:
         data: dict[str, Any] = event.data
         if error := data.get("error"):
-            message = sentences.said(str(error.get("message")))
+            message = _said(str(error.get("message")), language)
             yield {"error": {"code": str(error.get("code")), "message": message}}
             return
         tokens = (data.get("usage") or {}).get("completion_tokens", tokens)
