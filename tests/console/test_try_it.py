@@ -73,9 +73,7 @@ async def closed_connections() -> AsyncIterator[None]:
     await sync_to_async(connections.close_all)()
 
 
-async def ask(
-    role: str = "operator", language: str = "en", **fields: str
-) -> tuple[int, list[dict[str, object]]]:
+async def ask(role: str = "operator", language: str = "en", **fields: str) -> tuple[int, list[dict[str, object]]]:
     user = await sync_to_async(making.make_user)("bob", role)
     await sync_to_async(making.make_deployment)("chat")
     client = AsyncClient()
