@@ -401,7 +401,7 @@ def make_fleet() -> dict[str, Any]:
         id="k9d2x7c4b6vn",
         state_since=timezone.now() - timedelta(minutes=3),
         attempt=4,
-        reason_code="kv_cache_too_small",
+        reason_code="context_too_long_for_kv",
         reason_message=FAILURE,
         reason_hint=FAILURE_HINT,
         log_tail=FAILURE_LOG,
