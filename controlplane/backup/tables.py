@@ -18,6 +18,7 @@ KEPT = (
     "fleet.Accelerator",
     "deployments.Deployment",
     "deployments.Revision",
+    "deployments.Freeze",
     "traffic.UsageMinute",
     "traffic.UsageCursor",
     "traffic.UsageBatch",

@@ -54,6 +54,19 @@ class Deployment(models.Model):
         return self.name
 
 
+class Freeze(models.Model):
+    """The switch that stops automatic changes everywhere; one row at most."""
+
+    frozen = models.BooleanField(default=False)
+    reason = models.CharField(max_length=200, blank=True)
+    changed_at = models.DateTimeField(auto_now=True)
+    changed_by = models.CharField(max_length=150, blank=True)
+    version = models.PositiveIntegerField(default=1)
+
+    def __str__(self) -> str:
+        return "frozen" if self.frozen else "not frozen"
+
+
 class Revision(models.Model):
     """Settings of a deployment that never change; an edit makes the next one."""
 

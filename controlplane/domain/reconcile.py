@@ -37,6 +37,7 @@ class Wanted:
     accelerators: int = 1
     drain_timeout_s: float = 60.0
     frozen: bool = False
+    all_frozen: bool = False  # not by its own switch but by the one for everything
     leaving: bool = False  # removed once nothing of it lives
 
 
@@ -233,9 +234,8 @@ def _held(wanted: Wanted, known: Sequence[Member], outdated: Mapping[str, str]) 
         return []
     what = "missing" if missing > 0 else "to be replaced"
     count = missing if missing > 0 else len(outdated)
-    text = (
-        f"{count} replica{'s are' if count != 1 else ' is'} {what}, but the deployment is frozen: nothing is changed."
-    )
+    frozen = "everything is frozen" if wanted.all_frozen else "the deployment is frozen"
+    text = f"{count} replica{'s are' if count != 1 else ' is'} {what}, but {frozen}: nothing is changed."
     return [Hold("frozen", text)]
 
 

@@ -89,6 +89,21 @@ def test_a_tenant_and_its_key(administrator: APIClient) -> None:
     assert administrator.get("/api/v1/tenants/demo/").json()["keys_usable"] == 1
 
 
+def test_the_keys_of_all_tenants_are_listed_and_filtered(administrator: APIClient, viewer: APIClient) -> None:
+    for tenant in ("shop", "team"):
+        administrator.put(f"/api/v1/tenants/{tenant}/", {})
+        for name in ("old", "new"):
+            made = administrator.post(f"/api/v1/tenants/{tenant}/keys/", {"name": name}).json()["key"]
+        administrator.delete(f"/api/v1/tenants/{tenant}/keys/{made['id']}/")
+
+    def names(**query: str) -> list[tuple[str, str]]:
+        return [(row["tenant"], row["name"]) for row in viewer.get("/api/v1/api-keys/", query).json()["results"]]
+
+    assert names() == [("shop", "old"), ("shop", "new"), ("team", "old"), ("team", "new")]
+    assert names(tenant="team") == [("team", "old"), ("team", "new")]
+    assert names(usable="true") == [("shop", "old"), ("team", "old")]
+
+
 def test_a_tenant_with_keys_is_not_removed(administrator: APIClient) -> None:
     administrator.put("/api/v1/tenants/demo/", {})
     key = administrator.post(KEYS, {"name": "app"}).json()["key"]

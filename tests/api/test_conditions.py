@@ -28,6 +28,7 @@ OLD = {"If-Match": '"999-abc"'}
 BODIES: dict[str, dict[str, Any]] = {
     "clone_deployment": {"new_name": "copy"},
     "put_deployment": {"engine": "vllm", "variant": "smollm2/bf16"},
+    "put_freeze": {"frozen": True},
     "put_variant": {"path": "/m"},
     "scale_deployment": {"replicas": 3},
     "move_node": {"pool": "default"},

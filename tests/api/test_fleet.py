@@ -87,3 +87,12 @@ def test_a_pool_in_use_is_not_removed(operator: APIClient) -> None:
 def test_a_wrong_field_of_a_pool_is_named(operator: APIClient) -> None:
     fields = error(operator.put("/api/v1/pools/batch/", {"purpose": "fast", "hot": "yes"}))["details"]["fields"]
     assert set(fields) == {"purpose", "hot"}
+
+
+def test_a_lost_node_is_forgotten_and_one_that_reports_is_not(operator: APIClient, viewer: APIClient) -> None:
+    make_node("n1")
+    make_node("n2", lost=True)
+    assert viewer.post("/api/v1/nodes/n2/forget/").status_code == 403
+    assert error(operator.post("/api/v1/nodes/n1/forget/"))["code"] == "node_reports"
+    assert operator.post("/api/v1/nodes/n2/forget/").json() == {"node": "n2", "replicas": 0}
+    assert operator.get("/api/v1/nodes/n2/").status_code == 404

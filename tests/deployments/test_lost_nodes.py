@@ -29,6 +29,13 @@ def test_a_lost_node_is_forgotten_with_its_replicas() -> None:
     assert Event.objects.filter(verb="node.forgotten").exists()
 
 
+def test_who_has_seen_another_version_forgets_nothing() -> None:
+    make_node(lost=True)
+    with pytest.raises(RefusedError) as refused:
+        lost_nodes.forget(actor=ADA, name="n1", expected_version=7)
+    assert (refused.value.code, Node.objects.count()) == ("changed_meanwhile", 1)
+
+
 def test_a_node_that_reports_is_not_forgotten() -> None:
     make_node()
     with pytest.raises(RefusedError) as refused:

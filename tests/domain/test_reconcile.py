@@ -231,6 +231,11 @@ def test_a_frozen_deployment_gets_no_replacement_and_says_so() -> None:
     assert [type(action) for action in actions] == [Hold]
 
 
+def test_where_everything_is_frozen_it_says_so() -> None:
+    [hold] = decide(make_wanted(2, frozen=True, all_frozen=True), [make_member("a")])
+    assert isinstance(hold, Hold) and "but everything is frozen: nothing is changed." in hold.why
+
+
 def test_a_frozen_deployment_gets_no_new_revision() -> None:
     actions = decide(
         make_wanted(1, frozen=True, revision=2),

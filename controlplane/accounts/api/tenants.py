@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -117,6 +118,27 @@ class TenantView(ApiView):
 
     def _answer(self, row: Tenant, status: int = 200, changed: bool | None = None) -> Response:
         return self.row(TenantSerializer(row).data, version=row.version, status=status, changed=changed)
+
+
+class KeyQuery(PageQuery):
+    """Filters of keys."""
+
+    tenant = serializers.CharField(required=False, max_length=63)
+    usable = serializers.BooleanField(default=False, help_text="Only those that are neither revoked nor expired.")
+
+
+class AllKeysView(ApiView):
+    """The keys of all tenants."""
+
+    roles = permissions.READ
+
+    @schema.lists("list_all_keys", KeySerializer, KeyQuery)
+    def get(self, request: Request) -> Response:
+        """Lists keys of all tenants, the revoked ones too, oldest first."""
+        query = self.query(KeyQuery)
+        usable_at = timezone.now() if query["usable"] else None
+        rows = selectors.keys(tenant=query.get("tenant"), usable_at=usable_at)
+        return self.page(rows, KeySerializer, order=("id",), query=query)
 
 
 class KeysView(ApiView):

@@ -120,14 +120,15 @@ def _forgetting(node: Node, _verb: str, values: Values) -> Dialog:
     label = _("Type %(name)s to confirm") % {"name": node.name}
     typed = Field("typed", label, "text", values.get("typed", ""), required=True)
     title = _("Forget %(name)s") % {"name": node.name}
-    return Dialog(title, _("Forget"), says, [typed], danger=True, back=_page_of(node.name))
+    call = rest.call("POST", f"nodes/{node.name}/forget/", version=node.version)
+    return Dialog(title, _("Forget"), says, [typed], call, danger=True, back=_page_of(node.name), version=node.version)
 
 
 def _forget(request: HttpRequest, node: Node, values: Values) -> HttpResponse:
     if values.get("typed", "").strip() != node.name:
         text = _("Type the node's name exactly.")
         raise RefusedError("invalid", text, fields={"typed": text})
-    number = lost_nodes.forget(actor=actor(request), name=node.name)
+    number = lost_nodes.forget(actor=actor(request), name=node.name, expected_version=seen(values))
     told = ngettext("%(name)s was forgotten with %(n)d replica.", "%(name)s was forgotten with %(n)d replicas.", number)
     return leave(request, reverse("nodes"), told % {"name": node.name, "n": number})
 

@@ -53,7 +53,9 @@ class Reconciler:
             if wrote and time.monotonic() > until:
                 self._next = deployment.pk
                 return True
-            actions = reconcile.reconcile(view.wanted(deployment), fleet.members[deployment.pk], fleet.sites)
+            actions = reconcile.reconcile(
+                view.wanted(deployment, fleet.frozen), fleet.members[deployment.pk], fleet.sites
+            )
             if not actions:
                 self._told.pop(deployment.name, None)
                 continue

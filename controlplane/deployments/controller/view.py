@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from django.db.models import QuerySet
 
 from controlplane.deployments.models import Deployment, DesiredState, Engine, Replica
+from controlplane.deployments.services import freeze
 from controlplane.deployments.services.deployments import STOP_DRAIN_S
 from controlplane.domain.placement import Site, Slot
 from controlplane.domain.reconcile import Member, Wanted
@@ -25,6 +26,7 @@ class Fleet:
     deployments: list[Deployment]
     members: dict[int, list[Member]]  # deployment id -> its living replicas
     sites: dict[str, Site] = field(default_factory=dict)
+    frozen: bool = False  # nothing may be changed automatically
 
 
 def load(now: float) -> Fleet:
@@ -37,7 +39,7 @@ def load(now: float) -> Fleet:
     for row in Replica.objects.filter(ended_at=None).only(*columns):
         members[row.deployment_id].append(_member(row, names, gone))
     deployments = Deployment.objects.select_related("pool", "revision").order_by("created_at", "pk")
-    return Fleet(list(deployments), members, load_sites(now))
+    return Fleet(list(deployments), members, load_sites(now), freeze.is_frozen())
 
 
 def load_sites(now: float) -> dict[str, Site]:
@@ -50,8 +52,8 @@ def load_sites(now: float) -> dict[str, Site]:
     return {node.name: _site(node, tuple(slots[node.pk]), now) for node in nodes}
 
 
-def wanted(deployment: Deployment) -> Wanted:
-    """Returns what a deployment is wished to be."""
+def wanted(deployment: Deployment, all_frozen: bool = False) -> Wanted:
+    """Returns what a deployment is wished to be, while nothing at all may be changed automatically or otherwise."""
     running = deployment.desired_state == DesiredState.RUNNING and deployment.deleted_at is None
     revision = deployment.revision
     drained = deployment.desired_state == DesiredState.DRAINED
@@ -64,7 +66,8 @@ def wanted(deployment: Deployment) -> Wanted:
         revision=revision.pk if revision is not None else 0,
         accelerators=revision.accelerators_per_replica if revision is not None else 1,
         drain_timeout_s=LONG_DRAIN_S if drained else DRAIN_S,
-        frozen=deployment.frozen,
+        frozen=deployment.frozen or all_frozen,
+        all_frozen=all_frozen,
         leaving=deployment.deleted_at is not None,
     )
 

@@ -11,18 +11,19 @@ from controlplane.deployments.services import steps
 from controlplane.domain.errors import RefusedError
 from controlplane.fleet.models import Node
 from controlplane.fleet.services import reservations
-from controlplane.journal.services import record
+from controlplane.journal.services import record, versioned
 from controlplane.journal.services.record import Actor
 from controlplane.telemetry.services import notify
 
 
 @transaction.atomic
-def forget(*, actor: Actor, name: str) -> int:
+def forget(*, actor: Actor, name: str, expected_version: int | None = None) -> int:
     """Removes a lost node and ends its replicas in the records; returns how many. If the machine does come back, it
     registers anew and ends what it still runs, because no document lists it any more."""
     node = Node.objects.select_for_update().filter(name=name).first()
     if node is None:
         raise RefusedError("no_such_node", f"There is no node {name}.", kind="not_found")
+    versioned.check(object_kind="node", object_id=name, version=node.version, expected_version=expected_version)
     if not node.lost and node.last_report_at is not None:
         hint = "Drain it, end its worker, and forget it when it is shown as lost."
         raise RefusedError("node_reports", f"Node {name} still reports.", kind="conflict", hint=hint)

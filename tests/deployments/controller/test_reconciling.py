@@ -8,7 +8,7 @@ import pytest
 from controlplane.deployments.controller import carry_out, ingest, view
 from controlplane.deployments.controller.carry_out import Reconciler
 from controlplane.deployments.models import Deployment, Replica
-from controlplane.deployments.services import deployments, replicas
+from controlplane.deployments.services import deployments, freeze, replicas
 from controlplane.domain.errors import RefusedError
 from controlplane.fleet.models import Accelerator, Node, Reservation
 from controlplane.fleet.services import nodes
@@ -168,6 +168,25 @@ def test_a_frozen_deployment_is_told_of_once() -> None:
     assert Decision.objects.get(rule="frozen").count == 1
 
 
+def test_while_everything_is_frozen_nothing_is_made_or_placed_and_stopping_still_works() -> None:
+    make_node(cards=2)
+    make_deployment(replicas=1)
+    settle()
+    freeze.apply(actor=ADA, frozen=True, reason="an audit")
+    deployments.scale(actor=ADA, name="chat", replicas=2)
+    settle()
+    assert Replica.objects.count() == 1
+    why = Decision.objects.get(rule="frozen").why
+    assert why == "1 replica is missing, but everything is frozen: nothing is changed."
+    deployments.stop(actor=ADA, name="chat")
+    settle()
+    assert Replica.objects.get().goal == "stop"
+    deployments.start(actor=ADA, name="chat")
+    freeze.apply(actor=ADA, frozen=False)
+    settle()
+    assert Replica.objects.filter(goal="run").count() == 2
+
+
 def test_a_cordoned_accelerator_is_not_given_away() -> None:
     make_node(cards=1)
     uuid = Accelerator.objects.get().uuid
@@ -193,7 +212,7 @@ def test_a_round_costs_a_fixed_number_of_queries(django_assert_num_queries) -> N
         make_node(f"n{index}")
         make_deployment(f"chat-{index}")
     settle()
-    with django_assert_num_queries(7):
+    with django_assert_num_queries(8):
         Reconciler().run(time.time())
 
 
