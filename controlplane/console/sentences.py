@@ -53,11 +53,6 @@ class Template:
     holes: tuple[str, ...]
     translation: str
 
-    @property
-    def weight(self) -> int:
-        """How many characters are given: of two templates that fit, the one with more is meant."""
-        return sum(map(len, self.texts))
-
     def read(self, text: str) -> dict[str, str] | None:
         """Returns the values of the holes, None when the text is not of this template. No hole is empty."""
         first, last = self.texts[0], self.texts[-1]
@@ -79,18 +74,22 @@ class Template:
         return values
 
 
+Shelf = tuple[str, str]  # the word a text begins with and the character it ends with; "" = a hole is there
+
+
 @dataclass(slots=True)
 class Book:
-    """The templates of one language, by the word that they begin with; "" = they begin with a hole."""
+    """The templates of one language, on shelves so that few have to be compared."""
 
-    sentences: dict[str, list[Template]] = field(default_factory=dict)
-    parts: dict[str, list[Template]] = field(default_factory=dict)
+    sentences: dict[Shelf, list[Template]] = field(default_factory=dict)
+    parts: dict[Shelf, list[Template]] = field(default_factory=dict)
 
     def candidates(self, text: str, *, part: bool) -> Iterable[Template]:
         """Yields what the text may be of."""
-        for shelf in (self.sentences, self.parts) if part else (self.sentences,):
-            yield from shelf.get(_first_word(text), ())
-            yield from shelf.get("", ())
+        word, end = _first_word(text), text[-1:]
+        for shelves in (self.sentences, self.parts) if part else (self.sentences,):
+            for shelf in ((word, end), (word, ""), ("", end), ("", "")):
+                yield from shelves.get(shelf, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +108,11 @@ class Reading:
 
 @dataclass(slots=True)
 class Reader:
-    """Translates one text; `trials` bounds the work."""
+    """Translates one text; `trials` bounds the work, and what was read once is not read again."""
 
     book: Book
     trials: int = _MOST_TRIALS
+    _read: dict[str, Reading | None] = field(default_factory=dict)
 
     def sentence(self, text: str, depth: int = 0, *, part: bool = False) -> Reading | None:
         """Returns the best reading; None for a text that is not known."""
@@ -175,7 +175,9 @@ class Reader:
         return told
 
     def _known(self, text: str, depth: int) -> Reading | None:
-        return _word(text) or self.sentence(text, depth, part=True)
+        if text not in self._read:
+            self._read[text] = _word(text) or self.sentence(text, depth, part=True)
+        return self._read[text]
 
 
 def said(text: str) -> str:
@@ -215,11 +217,8 @@ def book(entries: Iterable[polib.POEntry | polib.MOEntry]) -> Book:
         if not entry.msgid or not entry.msgstr:
             continue
         template = compiled(entry.msgid, entry.msgstr)
-        shelf = made.parts if entry.msgctxt == "part" else made.sentences
-        shelf.setdefault(_key(template), []).append(template)
-    for shelf in (made.sentences, made.parts):
-        for templates in shelf.values():
-            templates.sort(key=lambda one: -one.weight)
+        shelves = made.parts if entry.msgctxt == "part" else made.sentences
+        shelves.setdefault(_shelf(template), []).append(template)
     return made
 
 
@@ -229,10 +228,10 @@ def compiled(template: str, translation: str) -> Template:
     return Template(tuple(pieces[::2]), tuple(pieces[1::2]), translation)
 
 
-def _key(template: Template) -> str:
-    """The first word, where it is given whole: it ends with a blank, or the template has no holes."""
-    first = template.texts[0]
-    return _first_word(first) if " " in first or not template.holes else ""
+def _shelf(template: Template) -> Shelf:
+    first, last = template.texts[0], template.texts[-1]
+    whole = " " in first or not template.holes  # the word is not cut by a hole
+    return _first_word(first) if whole else "", last[-1:]
 
 
 def _first_word(text: str) -> str:
