@@ -2,7 +2,8 @@
 
 Guarantees
     One task sends; nothing that arrives is queued for a slow client beyond the newest (a sample a subject, a change
-    an object, the log's last lines). Each subscription is checked: shape, existence, permission, number.
+    an object, the log's last lines). Each subscription is checked: shape, existence, permission, number. Who is at the
+    other end is asked again every `ASK_AGAIN_S`, and before each log. A client that asks without end is closed.
 Protocol
     client → {"type": "subscribe", "subjects": […], "history_s": 900} | {"type": "unsubscribe", "subjects": […]}
     server → subscribed, history, sample (once a second and subject), event, log, error; see `frames`.
@@ -27,11 +28,13 @@ from controlplane.telemetry.frames import Split
 
 logger = logging.getLogger(__name__)
 
-ASK_AGAIN_S = 60.0
+ASK_AGAIN_S = 20.0
+MOST_REQUESTS = 200  # in REQUESTS_S; each costs a look into the database
+REQUESTS_S = 20.0
 MOST_ANSWERS = 50  # frames that answer requests and wait to be sent; a client that makes more does not read
 MOST_EVENTS = 500
 CLOSE_LOGIN = 4401
-CLOSE_NOT_READING = 1008
+CLOSE_TOO_MUCH = 1008
 CLOSE_FAILED = 1011
 
 # which of the split subjects exist (sample subjects as they are, logs by replica id)
@@ -48,6 +51,8 @@ class TelemetryConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._known = known
         self._identity: socket_auth.Identity | None = None
         self._asked_at = 0.0
+        self._requests = 0
+        self._requests_since = 0.0
         self._hub: hub.Hub | None = None
         self._sender: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
@@ -79,6 +84,9 @@ class TelemetryConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Takes a client's frame."""
+        if self._asks_without_end():
+            await self.close(CLOSE_TOO_MUCH)
+            return
         request = frames.read_request(text_data if text_data is not None else "")
         if isinstance(request, frames.BadRequest):
             self._answer(frames.error("bad_request", request.message))
@@ -88,7 +96,7 @@ class TelemetryConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             self._unsubscribe(frames.split(request.subjects))
         if len(self._answers) > MOST_ANSWERS:
             self._answers.clear()
-            await self.close(CLOSE_NOT_READING)
+            await self.close(CLOSE_TOO_MUCH)
 
     def tick(self) -> None:
         """The hub has something newer."""
@@ -116,6 +124,9 @@ class TelemetryConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                     subjects=asked.malformed,
                 )
             )
+        if asked.logs and not await self._may_stay():
+            await self.close(CLOSE_LOGIN)
+            return
         if asked.logs and not self._identity.has_role(LOGS):
             self._answer(
                 frames.error("forbidden", f"Logs need the role {LOGS}.", subjects=[f"log:{i}" for i in asked.logs])
@@ -131,6 +142,13 @@ class TelemetryConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._add(samples, logs, min(history_s, frames.MOST_HISTORY_S))
         accepted = [*samples, *(f"log:{replica_id}" for replica_id in logs)]
         self._answer(frames.plain(type="subscribed", subjects=accepted))
+
+    def _asks_without_end(self) -> bool:
+        now = time.monotonic()
+        if now - self._requests_since > REQUESTS_S:
+            self._requests, self._requests_since = 0, now
+        self._requests += 1
+        return self._requests > MOST_REQUESTS
 
     def _add(self, samples: Iterable[str], logs: Iterable[str], history_s: float) -> None:
         assert self._hub is not None

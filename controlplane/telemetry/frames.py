@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -14,6 +14,8 @@ from controlplane.domain.samples import SAMPLE_FIELDS, is_subject
 from controlplane.lib.sample_store import RING_S, Sample
 
 MOST_SUBJECTS = 100  # of one socket
+MOST_NAMED = 2 * MOST_SUBJECTS  # in one frame
+LONGEST_SUBJECT = 200
 MOST_HISTORY_S = RING_S
 _LOG = re.compile(r"log:([A-Za-z0-9][A-Za-z0-9._-]{0,79})")
 _EMPTY: dict[str, None] = dict.fromkeys(SAMPLE_FIELDS)
@@ -33,7 +35,9 @@ class Request(msgspec.Struct, frozen=True):
     """What a client may send."""
 
     type: Literal["subscribe", "unsubscribe"]
-    subjects: list[str] = []
+    subjects: Annotated[
+        list[Annotated[str, msgspec.Meta(max_length=LONGEST_SUBJECT)]], msgspec.Meta(max_length=MOST_NAMED)
+    ] = []
     history_s: float = 0.0
 
 
@@ -57,7 +61,7 @@ def read_request(text: str) -> Request | BadRequest:
     """Returns a client's frame."""
     try:
         return msgspec.json.decode(text, type=Request)
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         return BadRequest(
             f'Send {{"type": "subscribe" or "unsubscribe", "subjects": [text, …], "history_s": seconds}}: {error}'
         )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 
@@ -18,6 +19,13 @@ from tests.telemetry.live import REPLICA, browser, connected, in_database, progr
 pytestmark = [pytest.mark.services, pytest.mark.django_db(transaction=True)]
 
 CHAT = "deployment:chat"
+HOSTILE = (
+    '{"type":"subscribe","x":' + "[" * 20_000 + "]" * 20_000 + "}",
+    '{"type":"subscribe","subjects":["' + "x" * 60_000 + '"]}',
+    json.dumps({"type": "subscribe", "subjects": [f"node:n{number}" for number in range(5000)]}),
+    '{"type":"subscribe","subjects":["node:\\ud800"]}',
+    '{"type":"subscribe","subjects":["node:n1"],"history_s":NaN}',
+)
 
 
 @pytest.fixture
@@ -115,7 +123,7 @@ async def test_unknown_and_malformed_subjects_are_said_and_the_rest_is_taken(url
 
 async def test_a_frame_that_is_no_request_is_answered_and_the_socket_goes_on(url: str) -> None:
     async with connected(await headers_of("viewer")) as socket:
-        for text in ("{", '{"type":"dance"}', '{"type":"subscribe","subjects":"x"}', "[]", "1", ""):
+        for text in ("{", '{"type":"dance"}', '{"type":"subscribe","subjects":"x"}', "[]", "1", "", *HOSTILE):
             await socket.send_text(text)
             assert (await socket.frame("error"))["code"] == "bad_request"
         await socket.subscribe(CHAT)
@@ -164,6 +172,19 @@ async def test_a_revoked_token_ends_the_socket(url: str, monkeypatch: pytest.Mon
         await socket.frame("sample")
         await in_database(lambda: ApiToken.objects.all().delete())
         assert await socket.close_code() == consumers.CLOSE_LOGIN
+
+
+async def test_who_has_lost_a_role_sees_no_log_from_then_on(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    user = await in_database(live.make_user, "operator")
+    async with connected(browser(await in_database(live.make_session, user))) as socket:
+        await socket.subscribe(f"log:{REPLICA}")
+        await socket.frame("subscribed")
+        await in_database(lambda: User.objects.update(role="viewer"))
+        await socket.subscribe(f"log:{REPLICA}")
+        assert (await socket.frame("error"))["code"] == "forbidden"
+        [listener] = hub.current()._listeners
+        assert isinstance(listener, consumers.TelemetryConsumer)
+        assert listener._logs == {}
 
 
 async def test_a_session_is_asked_for_again(url: str) -> None:
@@ -227,4 +248,12 @@ async def test_a_client_that_asks_and_never_reads_is_closed(url: str) -> None:
         listener._sender.cancel()
         for _ in range(consumers.MOST_ANSWERS + 1):
             await socket.send_text("{")
-        assert await socket.close_code() == consumers.CLOSE_NOT_READING
+        assert await socket.close_code() == consumers.CLOSE_TOO_MUCH
+
+
+async def test_a_client_that_asks_without_end_is_closed(url: str) -> None:
+    async with connected(await headers_of("viewer")) as socket:
+        for _ in range(consumers.MOST_REQUESTS):
+            await socket.send_json(type="unsubscribe", subjects=[])
+        await socket.send_text("{")
+        assert await socket.close_code() == consumers.CLOSE_TOO_MUCH
