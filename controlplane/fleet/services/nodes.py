@@ -44,7 +44,7 @@ def cordon(*, actor: Actor, name: str, reason: str = "", expected_version: int |
     if node.cordoned and node.cordon_reason == reason:
         return node
     node.cordoned, node.cordon_reason = True, reason[:200]
-    return _finish(actor, node, "node.cordoned", f"Nothing new is placed on {name}: {reason or 'no reason given'}.")
+    return _finish(actor, node, "node.cordoned", f"Nothing new is placed on {name}{f' ({reason})' if reason else ''}.")
 
 
 @transaction.atomic
@@ -65,7 +65,8 @@ def drain(*, actor: Actor, name: str, reason: str = "", expected_version: int | 
         return node
     node.cordoned, node.draining = True, True
     node.cordon_reason = (reason or "drained")[:200]
-    return _finish(actor, node, "node.drained", f"{name} is being emptied: {node.cordon_reason}.", level="warning")
+    message = f"Node {name} is being emptied{f' ({reason})' if reason else ''}."
+    return _finish(actor, node, "node.drained", message, level="warning")
 
 
 @transaction.atomic
@@ -79,7 +80,7 @@ def move(*, actor: Actor, name: str, pool: str, expected_version: int | None = N
         return node
     before = node.pool.name
     node.pool = target
-    return _finish(actor, node, "node.moved", f"{name} went from pool {before} to {pool}.")
+    return _finish(actor, node, "node.moved", f"Node {name} went from pool {before} to {pool}.")
 
 
 @transaction.atomic
