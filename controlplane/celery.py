@@ -15,6 +15,9 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 app = Celery("headworks")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.conf.imports = ("workers.control.tasks",)
+# Every control task is safe to run twice, so a message is done with when its task is; if a worker dies it comes again.
+app.conf.task_acks_late = True
+app.conf.task_reject_on_worker_lost = True
 # RedBeat looks for these two by their bare names, not through the namespace, and would otherwise take the broker's.
 app.conf.redbeat_redis_url = valkey.url()
 app.conf.redbeat_redis_options = {"socket_connect_timeout": 5, "socket_timeout": 30, "retry_period": 20}

@@ -3,9 +3,12 @@ a NOTIFY of PostgreSQL. Both are hints; the truth is in the rows, and a lost hin
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from django.db import connection, transaction
+
+logger = logging.getLogger(__name__)
 
 CONTROL_QUEUE = "control"
 
@@ -15,7 +18,7 @@ SWEEP_TELEMETRY = "control.sweep_telemetry"
 DRAIN_USAGE = "control.drain_usage"
 PROBE_EXTERNAL = "control.probe_external"
 NODE_WAKE = "node.wake"
-NODE_PROBE = "node.probe"
+NODE_HINT_EXPIRES_S = 15.0  # by then the node has looked by itself
 
 CONTROLLER_CHANNEL = "headworks_changed"  # PostgreSQL channel that the leading controller listens on
 
@@ -34,6 +37,19 @@ def send_on_commit(task: str, *, queue: str = CONTROL_QUEUE, expires_s: float | 
         app.send_task(task, kwargs=kwargs, queue=queue, expires=expires_s, ignore_result=True)
 
     transaction.on_commit(send, robust=True)
+
+
+def wake_node(node: str) -> None:
+    """Has a node's worker look at its desired document now. It would find it within seconds: a message that can't be
+    sent, or that nobody takes in time, is dropped."""
+    from kombu.exceptions import OperationalError
+
+    from controlplane.celery import app
+
+    try:
+        app.send_task(NODE_WAKE, queue=node_queue(node), expires=NODE_HINT_EXPIRES_S, ignore_result=True, retry=False)
+    except OperationalError as error:
+        logger.info("node %s was not woken: %s", node, error)
 
 
 def wake_controller() -> None:

@@ -143,10 +143,6 @@ class InventoryWatch:
         """Begins to read."""
         self.companion.start()
 
-    def refresh(self) -> None:
-        """Reads at once; returns before it is done."""
-        self._due.set()
-
     def stop(self) -> None:
         """Ends; a reading that hangs is left behind."""
         self._ending.set()

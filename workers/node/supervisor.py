@@ -108,11 +108,6 @@ class Supervisor:
         self._report_due = 0.0
         self._wake.set()
 
-    def probe(self) -> None:
-        """Makes the machine be read now, and reports it."""
-        self._inventory.refresh()
-        self.wake()
-
     def _take(self, document: NodeDesired) -> None:
         self._inbox.put(document)
         self._wake.set()

@@ -10,10 +10,3 @@ def wake() -> None:
     """Has the supervisor look at its document now and report."""
     if running.supervisor is not None:
         running.supervisor.wake()
-
-
-@app.task(name="node.probe")
-def probe() -> None:
-    """Has the supervisor read the machine anew and report it."""
-    if running.supervisor is not None:
-        running.supervisor.probe()

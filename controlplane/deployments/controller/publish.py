@@ -16,6 +16,7 @@ import redis
 from django.db.models import F
 from django.utils import timezone
 
+from controlplane import dispatch
 from controlplane.deployments.controller import documents
 from controlplane.deployments.controller.documents import NodeWish
 from controlplane.deployments.controller.leadership import Leadership
@@ -88,6 +89,10 @@ class Publisher:
             _count_up(wish)
         if due:
             self._write_wishes(due, now)
+        for wish in changed:
+            # a lost node takes nothing from its queue, and simulated ones have no worker to wake
+            if not wish.node.lost and not wish.node.simulated:
+                dispatch.wake_node(wish.node.name)
         if everything:
             self._tidy()
 

@@ -282,3 +282,21 @@ def test_an_engine_that_this_version_does_not_know_is_not_routed(made: Publishin
     made.publisher.run(NOW)
     routed = snapshot(made.client)
     assert routed and set(routed.deployments) == {"chat"}
+
+
+def queued(made: Publishing, node: str) -> int:
+    return int(made.client.llen(f"{keys.NAMESPACE}:celery:node.{node}"))
+
+
+def test_a_node_is_woken_when_its_document_changed_and_not_otherwise(made: Publishing) -> None:
+    make_ready()
+    make_node("sim", kind="simulated")
+    make_node("gone", lost=True)
+    made.publisher.run(NOW)
+    assert [queued(made, name) for name in ("n1", "sim", "gone")] == [1, 0, 0]
+    made.publisher.run(NOW + 1)
+    made.publisher.run(NOW + 100)  # everything is written again
+    assert queued(made, "n1") == 1
+    Replica.objects.update(goal="stop")
+    made.publisher.run(NOW + 101)
+    assert queued(made, "n1") == 2

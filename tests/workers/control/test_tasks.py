@@ -63,6 +63,11 @@ def test_every_scheduled_task_exists_and_expires() -> None:
         assert entry["options"]["queue"] == dispatch.CONTROL_QUEUE
 
 
+def test_a_task_whose_worker_dies_comes_again() -> None:
+    for name in {entry["task"] for entry in app.conf.beat_schedule.values()} | {dispatch.PROBE_EXTERNAL}:
+        assert app.tasks[name].acks_late and app.tasks[name].reject_on_worker_lost, name
+
+
 def test_each_task_runs_on_empty_tables(valkey_server: str) -> None:
     for task in (
         tasks.roll_up_minutes,
