@@ -16,6 +16,7 @@ from controlplane.console.guard import STATUS, is_fragment
 from controlplane.domain.errors import RefusedError
 
 MOST_CHOICES = 200  # of a menu
+LARGEST = 2**63 - 1  # that a column holds
 
 Values = Mapping[str, str]
 
@@ -119,9 +120,21 @@ def seen(values: Values) -> int | None:
 def plain(text: str) -> str | int | None:
     """Returns a field's text as REST takes it: a number where it is one, None where it is empty."""
     text = text.strip()
-    if not text:
+    return (text if (number := _number(text)) is None else number) if text else None
+
+
+def or_else(text: str, default: int) -> int:
+    """Returns a field's text as a whole number, for showing; what is none is the default."""
+    number = _number(text)
+    return default if number is None else number
+
+
+def _number(text: str) -> int | None:
+    """Longer ones than a database holds are no numbers here, nor are digits of other scripts."""
+    try:
+        return int(text) if text.isascii() and abs(int(text)) <= LARGEST else None
+    except ValueError:
         return None
-    return int(text) if text.isdecimal() and text.isascii() else text
 
 
 def pick(name: str, label: str, value: str, names: Sequence[str] | QuerySet[Any, str], *, every: str = "") -> Field:
@@ -142,8 +155,7 @@ def whole(values: Values, name: str, default: int | None = None) -> int:
     text = values.get(name, "").strip()
     if not text and default is not None:
         return default
-    try:
-        return int(text)
-    except ValueError:
-        sentence = _("Give a whole number.")
-        raise RefusedError("invalid", sentence, fields={name: sentence}) from None
+    if (number := _number(text)) is not None:
+        return number
+    sentence = _("Give a whole number.")
+    raise RefusedError("invalid", sentence, fields={name: sentence})

@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any, cast
 
 from django.contrib.auth.views import redirect_to_login
+from django.core.validators import ProhibitNullCharactersValidator
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed
 from django.shortcuts import render
 
@@ -40,13 +41,23 @@ def page(role: str = roles.VIEWER, methods: Sequence[str] = READS) -> Callable[[
                 roles.require(person(request), role)
                 if request.method not in methods:
                     return HttpResponseNotAllowed(methods)
-                return view(request, *args, **kwargs)
+                _check_text(request)
+                response = view(request, *args, **kwargs)
             except RefusedError as error:
                 return refused(request, error)
+            response.headers.setdefault("Cache-Control", "private, no-cache")
+            return response
 
         return guarded
 
     return wrap
+
+
+def _check_text(request: HttpRequest) -> None:
+    """Refuses the one character that PostgreSQL can't hold, wherever it stands."""
+    sent = [text for values in (request.GET, request.POST) for name, texts in values.lists() for text in (name, *texts)]
+    if any("\0" in text for text in (request.path, *sent)):
+        raise RefusedError("invalid", str(ProhibitNullCharactersValidator.message))
 
 
 def person(request: HttpRequest) -> User:
