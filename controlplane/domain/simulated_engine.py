@@ -94,6 +94,7 @@ class _Request:
 
     @property
     def total(self) -> int:
+        """The tokens that it has so far, given and generated."""
         return self.prompt + self.generated
 
 

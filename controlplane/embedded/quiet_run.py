@@ -60,10 +60,10 @@ def _wait(process: subprocess.Popen[bytes], what: str, log: Path, start: int) ->
             if now - said >= SAY_EVERY_S:
                 said = now
                 say.step(f"  … {what}, {now - begun:.0f} s{_newest_line(log, start)}")
-    except BaseException:
-        process.terminate()  # Ctrl-C: no installation goes on behind the back of who ended it
-        process.wait()
-        raise
+    finally:
+        if process.returncode is None:  # Ctrl-C: no installation goes on behind the back of who ended it
+            process.terminate()
+            process.wait()
 
 
 def _since(log: Path, start: int) -> str:

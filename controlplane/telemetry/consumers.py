@@ -55,6 +55,7 @@ class TelemetryConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._requests_since = 0.0
         self._hub: hub.Hub | None = None
         self._sender: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._answers: deque[str] = deque()
         self._events: dict[tuple[str, str], Mapping[str, Any]] = {}
@@ -81,6 +82,7 @@ class TelemetryConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._hub = hub.current()
         self._hub.join(self)
         self._sender = asyncio.create_task(self._send_forever())
+        self._sender.add_done_callback(self._sender_ended)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Takes a client's frame."""
@@ -205,9 +207,13 @@ class TelemetryConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
                     return
         except OSError:
             return  # the client is gone; the server's disconnect ends the rest
-        except Exception:
-            logger.exception("telemetry socket of %s failed", self._identity and self._identity.name)
-            await self.close(CLOSE_FAILED)
+
+    def _sender_ended(self, sender: asyncio.Task[None]) -> None:
+        """A sender that failed must not leave a socket open on which nothing comes any more."""
+        error = None if sender.cancelled() else sender.exception()
+        if error is not None:
+            logger.error("telemetry socket of %s failed", self._identity and self._identity.name, exc_info=error)
+            self._closing = asyncio.create_task(self.close(CLOSE_FAILED))
 
     async def _send_waiting(self) -> None:
         assert self._hub is not None
@@ -264,7 +270,7 @@ class TelemetryConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     async def _leave(self) -> None:
         live, self._hub = self._hub, None
         sender, self._sender = self._sender, None
-        await tasks.end(sender)
+        await tasks.end(sender, self._closing)
         if live is not None:
             live.unwatch({*self._live, *self._histories}, self._logs)
             await live.leave(self)

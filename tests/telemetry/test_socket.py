@@ -164,6 +164,19 @@ async def test_an_administrator_hears_of_accounts(url: str) -> None:
         assert (await socket.frame("event"))["object_kind"] == "user"
 
 
+async def test_a_sender_that_fails_closes_the_socket(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with connected(await headers_of("viewer")) as socket:
+        await socket.subscribe(CHAT)
+        await socket.frame("sample")
+
+        def broken(*_: object) -> str:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(frames, "event", broken)
+        await in_database(notify.changed, "deployment", "chat", "scaled")
+        assert await socket.close_code() == consumers.CLOSE_FAILED
+
+
 async def test_a_revoked_token_ends_the_socket(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumers, "ASK_AGAIN_S", 0.0)
     user = await in_database(live.make_user, "viewer")
