@@ -93,7 +93,7 @@ def test_english_readers_get_what_is_stored() -> None:
             "settings.max_num_seqs: The smallest value is 1 requests.",
             "无法按要求创建此部署：变体：没有变体 'x'；请按“模型/变体”的形式填写；席位：最小值为 1 请求。",
         ),
-        ("Nothing new is placed on n1: the fan is broken.", "不再向 n1 放置新副本：the fan is broken。"),
+        ("Nothing new is placed on n1 (the fan is broken).", "不再向 n1 放置新副本（the fan is broken）。"),
         ("ValueError: nobody knows this.", "ValueError: nobody knows this."),
     ],
 )
