@@ -8,7 +8,7 @@ from django.db import connection
 
 from controlplane.accounts.models import Role, User
 from controlplane.accounts.roles import require
-from controlplane.accounts.services import users
+from controlplane.accounts.services import login, users
 from controlplane.accounts.services.users import UserWish
 from controlplane.domain.errors import RefusedError
 from controlplane.journal.services.record import SYSTEM
@@ -34,6 +34,20 @@ def test_a_name_that_is_taken_is_refused() -> None:
     make_administrator("ada")
     with pytest.raises(RefusedError, match="changed meanwhile"):
         make_administrator("ada")
+
+
+@pytest.mark.django_db
+def test_guesses_of_ones_own_password_are_slowed_down_and_nobody_elses() -> None:
+    make_administrator("ada")
+    make_administrator("bob")
+    for _ in range(login.FREE_FAILURES + 1):
+        with pytest.raises(RefusedError, match="is not right"):
+            users.change_own_password(actor=SYSTEM, username="ada", current="a guess", new="another password 9")
+    with pytest.raises(RefusedError, match="Too many failed attempts"):
+        users.change_own_password(actor=SYSTEM, username="ada", current=PASSWORD, new="another password 9")
+    users.change_own_password(actor=SYSTEM, username="bob", current=PASSWORD, new="another password 9")
+    assert User.objects.get(username="ada").check_password(PASSWORD)
+    assert User.objects.get(username="bob").check_password("another password 9")
 
 
 @pytest.mark.django_db

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.utils import timezone
 
 from controlplane.accounts import names
 from controlplane.accounts.models import Role, User
+from controlplane.accounts.services import login
 from controlplane.domain.errors import RefusedError
 from controlplane.journal.services import record, versioned
 from controlplane.journal.services.record import Actor
@@ -61,13 +64,28 @@ def create(*, actor: Actor, username: str, password: str, role: str = Role.VIEWE
     return apply(actor=actor, username=username, wish=wish, expected_version=0).row
 
 
-@transaction.atomic
 def change_own_password(*, actor: Actor, username: str, current: str, new: str) -> User:
-    """Lets a person change their own password; refuses when `current` is not it."""
-    user = _locked(username)
-    if not user.check_password(current):
+    """Lets a person change their own password; refuses when `current` is not it, and slows down who guesses it in a
+    session that was left open."""
+    place, now = f"the own password of {username}", timezone.now()
+    wait = login.wait(username=username, address=place, now=now)
+    if wait:
+        sentence = f"Too many failed attempts. Try again in {math.ceil(wait.total_seconds())} s."
+        raise RefusedError("invalid", sentence, fields={"current": sentence})
+    user = _change_password(actor, username, current, new)
+    if user is None:  # counted outside of the transaction that a refusal undoes
+        login.failed(username=username, address=place, now=now)
         sentence = "The current password is not right."
         raise RefusedError("invalid", sentence, fields={"current": sentence})
+    login.succeeded(username=username, address=place)
+    return user
+
+
+@transaction.atomic
+def _change_password(actor: Actor, username: str, current: str, new: str) -> User | None:
+    user = _locked(username)
+    if not user.check_password(current):
+        return None
     user.password = _hashed(new, user, field="new")
     user.version += 1
     user.save(update_fields=["password", "version"])
