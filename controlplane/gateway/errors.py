@@ -7,7 +7,7 @@ from http import HTTPStatus
 import msgspec
 
 from controlplane.gateway.client import Client, Headers
-from controlplane.lib.upstream import UpstreamError
+from controlplane.lib.upstream_connection import UpstreamError
 
 
 class GatewayError(Exception):

@@ -19,7 +19,8 @@ from controlplane.gateway.client import Client, Headers
 from controlplane.gateway.errors import GatewayError, failed, no_replica, stopping, unreachable
 from controlplane.gateway.metering import Meter
 from controlplane.gateway.relay import Relay
-from controlplane.lib.upstream import Connection, Pool, UpstreamError
+from controlplane.lib.upstream import Pool
+from controlplane.lib.upstream_connection import Connection, UpstreamError
 
 logger = logging.getLogger(__name__)
 

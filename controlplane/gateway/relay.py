@@ -17,7 +17,7 @@ from typing import Literal
 from controlplane.gateway.client import Client, Headers
 from controlplane.gateway.errors import GatewayError, bad_gateway
 from controlplane.lib.sse import TAIL_LIMIT_BYTES, EventStream, Usage, usage_of_tail
-from controlplane.lib.upstream import Connection, UpstreamError
+from controlplane.lib.upstream_connection import Connection, UpstreamError
 
 PLAIN_HOLD_BYTES = 1024 * 1024  # a plain answer up to this is sent only when it is whole
 PASSED_HEADERS = frozenset({b"content-type", b"retry-after"})

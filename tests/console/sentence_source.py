@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PLACES = (
     "controlplane/accounts", "controlplane/backup", "controlplane/catalog", "controlplane/console",
     "controlplane/deployments", "controlplane/domain", "controlplane/fleet", "controlplane/journal",
-    "controlplane/lib/endpoint.py", "controlplane/lib/upstream.py", "controlplane/traffic",
+    "controlplane/lib/endpoint.py", "controlplane/lib/upstream.py", "controlplane/lib/upstream_connection.py",
+    "controlplane/traffic",
     "controlplane/gateway/errors.py", "controlplane/gateway/forward.py", "controlplane/gateway/relay.py",
     "controlplane/gateway/routes.py", "controlplane/gateway/snapshot.py", "engine_adapters", "workers/node",
 )  # fmt: skip
