@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
-from django.db.models import Case, CharField, Count, F, Q, QuerySet, Value, When
+from django.db.models import Case, CharField, Count, F, Q, QuerySet, Sum, Value, When
 from django.db.models.lookups import Exact
 
 from controlplane.deployments.models import Deployment, DesiredState, Engine, Replica, ReplicaState, ReplicaTransition
@@ -29,6 +29,15 @@ class ControlState:
     published_s_ago: float | None
     problem: str = ""
     hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaTotals:
+    """Replicas of the whole: `wanted` and `ready` of deployments that shall run, `failed` of all."""
+
+    wanted: int
+    ready: int
+    failed: int
 
 
 _LIVE = Q(replicas__ended_at__isnull=True)
@@ -82,6 +91,29 @@ def deployments(
     if search:
         rows = rows.filter(Q(name__icontains=search) | Q(variant__model__name__icontains=search))
     return rows
+
+
+def status_counts(rows: QuerySet[Deployment]) -> dict[str, int]:
+    """Returns status -> how many of these rows (of `deployments()`) have it, counted by the database."""
+    # a status is worked out from counts, and an ORM query can't group by what it has counted itself
+    asked: QuerySet[Any, Any] = rows.order_by()
+    sql, values = asked.values("pk", "status_now").query.sql_with_params()
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT status_now, count(*) FROM ({sql}) AS counted GROUP BY status_now", values)  # noqa: S608
+        return dict(cursor.fetchall())
+
+
+def replica_totals() -> ReplicaTotals:
+    """Returns the numbers of all replicas in two queries, however many there are."""
+    running = Deployment.objects.filter(desired_state=DesiredState.RUNNING, deleted_at=None)
+    asked = Q(deployment__desired_state=DesiredState.RUNNING, deployment__deleted_at=None)
+    known = Q(node__isnull=True) | Q(node__lost=False)
+    found = Replica.objects.filter(ended_at=None).aggregate(
+        ready=Count("pk", filter=asked & known & Q(goal="run", state=ReplicaState.READY)),
+        failed=Count("pk", filter=Q(state=ReplicaState.FAILED)),
+    )
+    wanted = running.aggregate(wanted=Sum("replicas_wanted"))["wanted"] or 0
+    return ReplicaTotals(wanted=wanted, ready=found["ready"], failed=found["failed"])
 
 
 def deployment(name: str) -> Deployment:

@@ -56,6 +56,16 @@ def nodes(
     return rows
 
 
+def node_states(rows: QuerySet[Node]) -> dict[str, int]:
+    """Returns `all`, `ready`, `cordoned` (lost or not) and `lost` -> how many of these nodes, in one query."""
+    return rows.order_by().aggregate(
+        all=Count("pk", distinct=True),
+        ready=Count("pk", filter=Q(lost=False, cordoned=False), distinct=True),
+        cordoned=Count("pk", filter=Q(cordoned=True), distinct=True),
+        lost=Count("pk", filter=Q(lost=True), distinct=True),
+    )
+
+
 def node(name: str) -> Node:
     """Returns one node with the numbers of `nodes()`; raises RefusedError when there is none of this name."""
     found = nodes().filter(name=name).first()

@@ -112,6 +112,18 @@ def newest(client: redis.Redis, subjects: Sequence[str], now: float | None = Non
     return _newest(subjects, pipeline.execute(), time.time() if now is None else now)
 
 
+def sums(client: redis.Redis, kind: str, fields: Sequence[str], now: float | None = None) -> dict[str, float | None]:
+    """Returns field -> the sum over all subjects of a kind that have a fresh sample; None when none has the field.
+
+    Asks only for those that somebody writes now, so what stands still costs nothing.
+    """
+    at = time.time() if now is None else now
+    alive = [name for name in subjects(client, at - PART_STALE_AFTER_S) if name.startswith(f"{kind}:")]
+    found = newest(client, alive, at).values() if alive else ()
+    known = {field: [sample[field] for sample in found if sample.get(field) is not None] for field in fields}
+    return {field: sum(values) if values else None for field, values in known.items()}
+
+
 async def newest_async(
     client: redis.asyncio.Redis, subjects: Sequence[str], now: float | None = None
 ) -> dict[str, Sample]:

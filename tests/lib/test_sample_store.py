@@ -99,3 +99,18 @@ async def test_foreign_values_do_not_hide_the_good_ones(store: redis.asyncio.Red
     await store.hset(keys.newest(SUBJECT), "other", b"not a part")
     await store.xadd(keys.ring(SUBJECT), {"sample": b"neither"})
     assert (await sample_store.newest_async(store, [SUBJECT], now))[SUBJECT]["running"] == 1
+
+
+async def test_a_sum_is_over_those_that_somebody_writes_now(store: redis.asyncio.Redis, valkey_server: str) -> None:
+    now = time.time()
+    parts = [
+        SamplePart("deployment:a", "collector:n1", now, {"running": 2.0}),
+        SamplePart("deployment:b", "collector:n1", now, {"running": 3.0, "waiting": 1.0}),
+        SamplePart("deployment:old", "collector:n1", now - 30, {"running": 9.0}),
+        SamplePart("node:a", "collector:n1", now, {"running": 9.0}),
+    ]
+    await sample_store.write(store, parts, now)
+    client = valkey.connect(valkey_server)
+    found = sample_store.sums(client, "deployment", ("running", "waiting", "tokens_per_s"), now)
+    assert found == {"running": 5.0, "waiting": 1.0, "tokens_per_s": None}
+    assert sample_store.sums(client, "replica", ("running",), now) == {"running": None}

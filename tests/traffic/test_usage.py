@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from controlplane.domain.usage import UsageRow
 from controlplane.lib import keys, valkey, wire
+from controlplane.traffic import selectors
 from controlplane.traffic.models import UsageBatch, UsageMinute
 from controlplane.traffic.services import usage
 
@@ -130,3 +131,15 @@ def test_ids_of_old_batches_are_forgotten() -> None:
     UsageBatch.objects.create(batch_id="new", taken_at=now)
     usage.sweep(now=now, keep_days=400)
     assert UsageBatch.objects.get().batch_id == "new"
+
+
+def test_totals_are_summed_for_each_name_since_a_moment() -> None:
+    now = timezone.now()
+    for minutes, name, requests in ((5, "a", 3), (50, "a", 4), (500, "a", 9), (5, "b", 1)):
+        UsageMinute.objects.create(
+            minute=now - timedelta(minutes=minutes), tenant="t", key_id="1", deployment=name, requests=requests
+        )
+    found = selectors.totals("deployment", ["a", "none"], since=now - timedelta(hours=1))
+    assert {name: sums["requests"] for name, sums in found.items()} == {"a": 7}
+    assert set(found["a"]) == set(selectors.COUNTERS)
+    assert selectors.totals("tenant", ["t"], since=now - timedelta(hours=1))["t"]["requests"] == 8

@@ -12,8 +12,8 @@ from controlplane.api import permissions, schema
 from controlplane.api.serializers import StrictSerializer
 from controlplane.api.views import ApiView
 from controlplane.deployments import selectors
-from controlplane.deployments.models import DesiredState
 from controlplane.fleet import selectors as fleet
+from controlplane.fleet.models import Node
 from controlplane.lib import sample_store, valkey
 
 
@@ -44,36 +44,22 @@ class StatusView(ApiView):
 
 
 def pulse() -> dict[str, Any]:
-    """Returns the numbers of StatusSerializer."""
-    rows = list(selectors.deployments())
-    by_status = dict.fromkeys(selectors.STATUSES, 0)
-    for row in rows:
-        by_status[selectors.status(row)] += 1
-    wanted = [row for row in rows if row.desired_state == DesiredState.RUNNING and row.deleted_at is None]
-    samples = _newest([f"deployment:{row.name}" for row in rows])
-    summed = {
-        field: _sum([sample.get(field) for sample in samples])
-        for field in ("tokens_per_s", "requests_per_s", "running", "waiting")
-    }
+    """Returns the numbers of StatusSerializer, counted by the database."""
+    replicas, nodes = selectors.replica_totals(), fleet.node_states(Node.objects.all())
     return {
-        "replicas_ready": sum(getattr(row, "replicas_ready", 0) for row in rows),
-        "replicas_wanted": sum(row.replicas_wanted for row in wanted),
-        "deployments": by_status,
-        "nodes": fleet.nodes().count(),
-        "nodes_lost": fleet.nodes(lost=True).count(),
-        **summed,
+        "replicas_ready": replicas.ready,
+        "replicas_wanted": replicas.wanted,
+        "deployments": {**dict.fromkeys(selectors.STATUSES, 0), **selectors.status_counts(selectors.deployments())},
+        "nodes": nodes["all"],
+        "nodes_lost": nodes["lost"],
+        **_live(("tokens_per_s", "requests_per_s", "running", "waiting")),
     }
 
 
-def _newest(subjects: list[str]) -> list[sample_store.Sample]:
-    """Returns the samples there are; none while Valkey is away, for the rest is still worth an answer."""
+def _live(fields: tuple[str, ...]) -> dict[str, float | None]:
+    """Returns what is reported now; nothing while Valkey is away, for the rest is still worth an answer."""
     try:
         with valkey.connect() as client:
-            return list(sample_store.newest(client, subjects).values())
+            return sample_store.sums(client, "deployment", fields)
     except valkey.ERRORS:
-        return []
-
-
-def _sum(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+        return dict.fromkeys(fields)
