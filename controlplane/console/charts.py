@@ -10,12 +10,17 @@ from django.utils.translation import gettext as _
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line: `field` of the sample, `colour` a name of `--series-…`, `dash` solid | dashed | dotted."""
+    """One line: `field` of the sample, `colour` a name of `--series-…`, `dash` solid | dashed | dotted.
+
+    `note` is what the label can't say.
+    """
 
     field: str
     label: str
     colour: str
     dash: str = "solid"
+    thin: bool = False
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +79,24 @@ def _percentiles(name: str, colour: str) -> tuple[Series, ...]:
     )
 
 
+def _engine_says(field: str) -> tuple[Series, ...]:
+    """The engine's own histogram beside the gateway's: it leaves out the way to it, and its buckets are coarse."""
+    note = _("As the engine itself counts it, in coarse buckets")
+    return (
+        Series(f"{field}_p50", _("engine p50"), "engine", "dotted", thin=True, note=note),
+        Series(f"{field}_p95", _("engine p95"), "engine", "dashed", thin=True, note=note),
+    )
+
+
 def _engine(subject: str, *, gateway: bool) -> list[Chart]:
     running = (Series("running", _("running"), "running"), Series("waiting", _("waiting"), "waiting", "dashed"))
+    ttft = (*_percentiles("ttft", "ttft"), *_engine_says("engine_ttft"))
+    tpot = (*_percentiles("tpot", "tpot"), *_engine_says("engine_itl"))
     found = [
         Chart("tokens", _("Output tokens"), "tok/s", "rate", (Series("tokens_per_s", _("now"), "tokens"),), subject),
         Chart("batch", _("Requests in the engine"), _("requests"), "count", running, subject),
-        Chart("ttft", _("Time to first token, last 60 s"), "s", "latency", _percentiles("ttft", "ttft"), subject),
-        Chart("tpot", _("Time per output token, last 60 s"), "s", "latency", _percentiles("tpot", "tpot"), subject),
+        Chart("ttft", _("Time to first token, last 60 s"), "s", "latency", ttft, subject),
+        Chart("tpot", _("Time per output token, last 60 s"), "s", "latency", tpot, subject),
         Chart("kv", _("KV cache in use"), "%", "percent", (Series("kv_usage", _("now"), "kv"),), subject, 1.0),
     ]
     if gateway:

@@ -46,10 +46,32 @@ def parts(observed: Mapping[str, Any], replicas: Sequence[tuple[Mapping[str, Any
         left -= fits
         sizes.append((kind, label, fits))
     if used is not None:
-        # without an engine of ours there are no activations to speak of
-        sizes.append(("used", _("Activations and other") if replicas else _("Other"), left))
+        # what an engine holds beside weights and cache; without one of ours there is nothing of the kind to speak of
+        sizes.append(("used", _("Activations and graphs") if replicas else _("Other"), left))
         sizes.append(("free", _("Free"), total - min(total, used)))
     return _stacked(sizes, total)
+
+
+def joined(stacks: Sequence[Sequence[Part]]) -> list[Part]:
+    """Returns the stack of several accelerators as one: of a node, for its line in a list."""
+    sizes: dict[str, tuple[str, int]] = {}
+    for part in (part for stack in stacks for part in stack):
+        label, size = sizes.get(part.kind, (part.label, 0))
+        # one card with an engine is enough for the rest to be called what it mostly is
+        label = part.label if part.kind == "used" and label == _("Other") else label
+        sizes[part.kind] = (label, size + part.size_bytes)
+    total = sum(size for _label, size in sizes.values())
+    return _stacked([(kind, label, size) for kind, (label, size) in sizes.items()], total) if total else []
+
+
+def used_bytes(stack: Sequence[Part]) -> int:
+    """Returns what is taken, by whomever."""
+    return sum(part.size_bytes for part in stack if part.kind != "free")
+
+
+def total_bytes(stack: Sequence[Part]) -> int:
+    """Returns the whole."""
+    return sum(part.size_bytes for part in stack)
 
 
 _ORDER = ("weights", "kv", "reserved", "used", "foreign", "free")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from controlplane.lib import sample_store, valkey
@@ -20,5 +20,16 @@ def newest(subjects: Iterable[str]) -> Samples:
         return sample_store.newest(client, asked)
     except valkey.ERRORS:
         return {}
+    finally:
+        client.close()
+
+
+def totals(fields: Sequence[str]) -> dict[str, float | None]:
+    """Returns the sums over all deployments that are reported now; None for what nobody reports."""
+    client = valkey.connect()
+    try:
+        return sample_store.sums(client, "deployment", fields)
+    except valkey.ERRORS:
+        return dict.fromkeys(fields)
     finally:
         client.close()

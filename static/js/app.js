@@ -15,21 +15,27 @@ document.addEventListener("htmx:afterSwap", (event) => {
   scan();
 });
 
-// a short loss is not worth a word
+// what stands between the reader and live values; a short loss is not worth a word
 const banner = document.getElementById("link-banner");
+const TEXTS = { lost: "connection_lost", away: "live_away", full: "live_full", out: "logged_out" };
+const WAIT_MS = { lost: 3000, away: 1000, full: 0, out: 0 };
 let told = null;
+let shown = "";
 
 on("state", (state) => {
-  if (state === "lost" && !told) {
-    told = setTimeout(() => {
-      banner.querySelector("span").textContent = say("connection_lost");
-      banner.hidden = false;
-    }, 3000);
-  }
   if (state === "live") {
     clearTimeout(told);
     told = null;
     if (!banner.hidden) toast(say("connection_back"));
     banner.hidden = true;
+    shown = "";
+  } else if (TEXTS[state] && state !== shown) {
+    clearTimeout(told);
+    shown = state;
+    told = setTimeout(() => {
+      banner.querySelector("span").textContent = say(TEXTS[state]);
+      banner.querySelector("a").hidden = state !== "out";
+      banner.hidden = false;
+    }, WAIT_MS[state]);
   }
 });

@@ -54,6 +54,13 @@ export class Series {
   }
 }
 
+// One piece after the other; a gap between them stays one.
+export function joined(older, newer) {
+  if (!older[0].length || !newer[0].length) return older[0].length ? older : newer;
+  const gap = newer[0][0] - older[0].at(-1) > 30;
+  return older.map((column, index) => [...column, ...(gap ? [index ? null : column.at(-1) + 10] : []), ...newer[index]]);
+}
+
 // The window shown: `end` null follows the newest sample.
 export const view = { window: 300, end: null };
 

@@ -39,7 +39,7 @@ export function options(chart, moved) {
       { ...axis, size: 44, gap: 6, splits: (_u, _i, _low, high) => valueTicks(high, SIZES[spec.form] ?? 1, spec.form === "count"), values: (u, ticks) => tickTexts(chart, u, ticks) },
     ],
     series: [{}, ...spec.series.map((line) => ({
-      stroke: colour(`series-${line.colour}`), width: 1.5, dash: dashes[line.dash], points: { show: false }, spanGaps: false,
+      stroke: colour(`series-${line.colour}`), width: line.thin ? 1 : 1.5, dash: dashes[line.dash], points: { show: false }, spanGaps: false,
       fill: spec.series.length === 1 ? `color-mix(in srgb, ${colour(`series-${line.colour}`)} 12%, transparent)` : undefined,
     }))],
     hooks: { setCursor: [(u) => moved(chart, u.cursor.idx)], draw: [(u) => drawMarks(u, text)] },

@@ -1,20 +1,25 @@
 // The time bar: windows, earlier and later, follow. Scrolling back pauses the live tail.
-import { draw, loadLong } from "./charts.js";
+import { draw, show as showRange } from "./charts.js";
 import { view } from "./chart-data.js";
 import { say } from "./strings.js";
 
 const bar = document.querySelector("[data-time-bar]");
 
-async function show(window, end) {
+const FARTHEST_S = 30 * 86400; // roll-ups of minutes are kept so long
+let due = null;
+
+function show(window, end) {
   const now = Date.now() / 1000;
   view.window = window;
-  view.end = end === null || end >= now - 1 ? null : Math.max(end, now - 86400 + window);
+  view.end = end === null || end >= now - 1 ? null : Math.max(end, now - FARTHEST_S + window);
   for (const button of bar.querySelectorAll("[data-window]")) button.setAttribute("aria-pressed", String(Number(button.dataset.window) === window));
   bar.querySelector("[data-follow]").setAttribute("aria-pressed", String(view.end === null));
   bar.querySelector("[data-live-state] span").textContent = say(view.end === null ? "live" : "paused");
   bar.dataset.following = String(view.end === null);
-  await loadLong();
   draw();
+  // a wheel turns on and on: what is missing is fetched when it rests
+  clearTimeout(due);
+  due = setTimeout(showRange, 200);
 }
 
 function move(share) {

@@ -1,7 +1,8 @@
 // Charts of a page: one time axis, one cursor, live until one scrolls back.
-import { range, Series, view } from "./chart-data.js";
+import { joined, range, Series, view } from "./chart-data.js";
 import { options } from "./chart-look.js";
 import { buildMarks, loadMarks } from "./chart-marks.js";
+import { loadPast, past } from "./chart-past.js";
 import { FORMATS } from "./format.js";
 import { on, subscribe } from "./socket.js";
 import { say } from "./strings.js";
@@ -14,14 +15,18 @@ const charts = [...holder.querySelectorAll("[data-chart]")].map((figure) => ({
   spec: JSON.parse(figure.querySelector("script").textContent),
 }));
 const ring = new Map(); // subject -> the last minutes, one sample a second
-const long = new Map(); // `${subject} ${window}` -> roll-ups
 const subjects = [...new Set(charts.map(({ spec }) => spec.subject))];
 for (const subject of subjects) ring.set(subject, new Series(1));
 
-function source(subject) {
-  if (view.window <= 900) return ring.get(subject);
-  const window = view.end === null ? view.window : 86400;
-  return long.get(`${subject} ${window}`) ?? new Series(10);
+const RING_S = 900;
+
+// The ring where it has the time, and what is older from roll-ups.
+function columns(subject, fields, from, to) {
+  if (view.window > RING_S) return past(subject).columns(fields, from, to);
+  const recent = ring.get(subject);
+  const begins = recent.t[0] ?? Infinity;
+  if (view.end === null || from >= begins) return recent.columns(fields, from, to);
+  return joined(past(subject).columns(fields, from, Math.min(to, begins - 1)), recent.columns(fields, begins, to));
 }
 
 function newestTime() {
@@ -54,7 +59,7 @@ function legend(chart, index) {
 export function draw() {
   const [from, to] = range(newestTime());
   for (const chart of charts) {
-    const data = source(chart.spec.subject).columns(chart.spec.series.map((line) => line.field), from, to);
+    const data = columns(chart.spec.subject, chart.spec.series.map((line) => line.field), from, to);
     const empty = data.slice(1).every((column) => column.every((value) => value === null));
     chart.none.hidden = !empty;
     chart.unit.hidden = empty;
@@ -81,22 +86,36 @@ function tell() {
   }
 }
 
-export async function loadLong() {
-  if (view.window <= 900) return;
-  const window = view.end === null ? view.window : 86400;
-  for (const subject of subjects) {
-    const answer = await fetch(`${holder.dataset.history}?${new URLSearchParams({ subject, window })}`);
-    if (!answer.ok) continue;
-    const series = new Series(window > 3600 ? 60 : 10);
-    series.replace((await answer.json()).samples);
-    long.set(`${subject} ${window}`, series);
-  }
+// Draws at once what is there, and again when what is missing has come.
+export function show() {
+  draw();
+  const [from, to] = range(newestTime());
+  const isBack = view.end !== null && subjects.some((subject) => from < (ring.get(subject).t[0] ?? Infinity));
+  if (view.window > RING_S || isBack) loadPast(holder.dataset.history, subjects, from, to, draw);
 }
 
 charts.forEach(build);
 loadMarks(holder.dataset.marks).then(draw);
 subscribe(subjects, 900);
-on("history", ({ subject, samples }) => { ring.get(subject)?.replace(samples); draw(); tell(); });
+on("history", ({ subject, samples }) => {
+  if (!ring.has(subject)) return;
+  ring.get(subject).replace(samples);
+  ready();
+  draw();
+  tell();
+});
+// the history comes with the first answer of the socket; without one there is nothing to wait for
+on("state", (state) => { if (state === "lost" || state === "away") ready(); });
+on("error", ready);
+on("event", ({ object_kind: kind }) => { if (kind === "deployment" || kind === "replica") marksLater(); });
+let marksDue = null;
+function marksLater() {
+  if (!holder.dataset.marks || marksDue) return;
+  marksDue = setTimeout(() => { marksDue = null; loadMarks(holder.dataset.marks).then(draw); }, 3000);
+}
+function ready() {
+  for (const { figure } of charts) figure.classList.remove("loading");
+}
 let ahead = false;
 on("sample", ({ subject, t, values }) => {
   if (!ring.has(subject)) return;
@@ -106,7 +125,7 @@ on("sample", ({ subject, t, values }) => {
   requestAnimationFrame(() => { ahead = false; draw(); });
 });
 setInterval(tell, 10000);
-setInterval(async () => { await loadLong(); if (view.end === null && !document.hidden) draw(); }, 15000);
+setInterval(() => { if (view.window > RING_S && view.end === null && !document.hidden) show(); }, 15000);
 document.addEventListener("headworks:look", () => { charts.forEach(build); draw(); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { charts.forEach(build); draw(); });
 new ResizeObserver(() => { for (const { u, plot } of charts) u.setSize({ width: plot.clientWidth, height: plot.clientHeight }); draw(); }).observe(holder);

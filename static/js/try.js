@@ -16,6 +16,7 @@ function show(frame) {
     answer.scrollTop = answer.scrollHeight;
   } else if (frame.error) {
     result.textContent = `${frame.error.message} (${frame.error.code})`;
+    result.classList.add("problem");
   } else if (frame.done) {
     const { tokens, ttft_s: ttft, tokens_per_s: rate } = frame.done;
     result.textContent = say("try_done", { tokens, ttft: FORMATS.latency(ttft), rate: rate === null ? "–" : significant(rate) });
@@ -25,15 +26,31 @@ function show(frame) {
 async function run() {
   running = new AbortController();
   const reply = await fetch(form.action, { method: "POST", body: new FormData(form), signal: running.signal });
+  if (!reply.ok) {
+    show(await refusal(reply));
+    return;
+  }
   const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
     const { done, value } = await reader.read();
-    if (done) break;
-    const lines = (rest + value).split("\n");
-    rest = lines.pop();
-    for (const line of lines) if (line) show(JSON.parse(line));
+    const lines = (rest + (value ?? "")).split("\n");
+    rest = done ? "" : lines.pop();
+    for (const line of lines) if (line.trim()) show(JSON.parse(line));
+    if (done) return;
   }
+}
+
+// A refusal is one JSON object; what stands before the console (a proxy) may answer anything.
+async function refusal(reply) {
+  const text = await reply.text();
+  try {
+    const { error } = JSON.parse(text);
+    if (error) return { error };
+  } catch {
+    // no JSON: the status is all there is to tell
+  }
+  return { error: { message: say("failed", { code: reply.status }), code: `http_${reply.status}` } };
 }
 
 form.addEventListener("submit", async (event) => {
@@ -41,6 +58,7 @@ form.addEventListener("submit", async (event) => {
   send.disabled = true;
   stop.hidden = false;
   result.textContent = "";
+  result.classList.remove("problem");
   const waiting = document.createElement("span");
   waiting.className = "muted";
   waiting.textContent = say("thinking");

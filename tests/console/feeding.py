@@ -43,6 +43,10 @@ def _parts(subject: str, t: float, number: int) -> list[SamplePart]:
         "waiting": float(max(0, round(40 * (load - 0.7)))),
         "tokens_per_s": 2600 * load,
         "preemptions": 0.0,
+        "engine_ttft_p50": 0.1,
+        "engine_ttft_p95": 0.25 if load < 0.8 else 0.5,
+        "engine_itl_p50": 0.025,
+        "engine_itl_p95": 0.05,
     }
     gateway = {
         "requests_per_s": 11 * load,

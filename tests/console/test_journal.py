@@ -35,7 +35,7 @@ ODD = ("", "/", "a/b/c", "é", "../x", "gone", "a b", "%2F", "do")
         ("variant", "Qwen2.5-7B/bf16", "/models/Qwen2.5-7B/"),
         ("user", "ada", "/access/users/"),
         ("api_key", "7", "/access/keys/"),
-        ("pool", "default", ""),
+        ("pool", "default", "/pools/"),
         ("system", "controller", ""),
         ("comet", "67p", ""),
         ("deployment", "no slug/here", ""),

@@ -39,3 +39,14 @@ def test_an_unknown_total_gives_no_stack_and_unknown_use_no_free_part() -> None:
     assert memory.parts({}, []) == []
     replica = ({"weights_bytes": 20 * GIB}, None)
     assert sizes(memory.parts(make_observed(used=None), [replica])) == {"weights": 20}
+
+
+def test_the_accelerators_of_a_node_are_one_stack() -> None:
+    replica = ({"weights_bytes": 20 * GIB, "kv_cache_bytes": 40 * GIB}, 0.5)
+    cards = [memory.parts(make_observed(used=66), [replica]), memory.parts(make_observed(used=10), [])]
+    found = memory.joined(cards)
+    assert sizes(found) == {"weights": 20, "kv": 20, "reserved": 20, "used": 16, "free": 84}
+    assert [part.kind for part in found] == ["weights", "kv", "reserved", "used", "free"]
+    assert (memory.used_bytes(found) / GIB, memory.total_bytes(found) / GIB) == (76, 160)
+    assert {part.label for part in found if part.kind == "used"} == {"Activations and graphs"}
+    assert memory.joined([]) == []

@@ -1,13 +1,11 @@
-"""Every page renders, for every role, with a fixed number of queries."""
+"""Every page renders, for every role. How many rows and queries a list takes: `test_rows.py`."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from controlplane.deployments.models import Deployment
@@ -115,27 +113,6 @@ def test_secrets_are_on_no_page() -> None:
     for path in (*PAGES, *OPERATORS, *ADMINISTRATORS):
         text = client.get(path).content.decode()
         assert "sk-very-secret" not in text and "hwr-secret" not in text, path
-
-
-@pytest.mark.parametrize("path", ["/", "/deployments/", "/nodes/", "/models/", "/journal/", "/access/keys/"])
-def test_the_number_of_queries_does_not_grow_with_the_rows(path: str) -> None:
-    making.make_fleet()
-    client = make_client()
-    client.get(path)
-    few = _queries(client, path)
-    for number in range(8):
-        variant = making.make_variant(f"model-{number}", "bf16")
-        row = making.make_deployment(f"more-{number}", variant=variant)
-        making.make_replica(row, making.make_node(f"more-{number}", cards=1))
-        making.make_key(making.make_tenant(f"tenant-{number}"))
-        making.make_event("deployment.created", "deployment", row.name, "Made.")
-    assert _queries(client, path) == few
-
-
-def _queries(client: Client, path: str) -> int:
-    with CaptureQueriesContext(connection) as captured:
-        assert client.get(path).status_code == 200
-    return len(captured)
 
 
 def test_an_empty_console_teaches_the_next_step() -> None:

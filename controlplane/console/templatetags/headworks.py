@@ -117,16 +117,6 @@ def spark(subject: str, field: str, css: str = "") -> SafeString:
 
 
 @register.simple_tag
-def share_bar(value: float | None, css: str = "part-load") -> SafeString:
-    """A share (0..1) as a bar; the number stands beside it."""
-    return format_html(
-        '<svg class="bar" aria-hidden="true"><rect class="{}" width="{}%" height="100%"/></svg>',
-        css,
-        f"{max(0.0, min(1.0, value or 0.0)) * 100:.1f}",
-    )
-
-
-@register.simple_tag
 def memory_bar(parts: list[memory.Part], css: str = "") -> SafeString:
     """A card's memory as a stack; each part has its name and GiB as title, the whole is told in words."""
     told = ", ".join(f"{part.label} {units.gib(part.size_bytes)} GiB" for part in parts)
@@ -234,8 +224,13 @@ def get(mapping: Mapping[str, Any], key: str) -> Any:
 
 
 @register.filter
-def share(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
+def used(stack: list[memory.Part]) -> int:
+    return memory.used_bytes(stack)
+
+
+@register.filter
+def total(stack: list[memory.Part]) -> int:
+    return memory.total_bytes(stack)
 
 
 @register.filter

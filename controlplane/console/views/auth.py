@@ -17,6 +17,7 @@ from controlplane.accounts.services import login
 class Login(LoginView):
     """The login page. Waits and refusals come from `accounts.services.login`."""
 
+    http_method_names = ["get", "head", "post"]
     template_name = "login.html"
     authentication_form = LoginForm
     redirect_authenticated_user = True

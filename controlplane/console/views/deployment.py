@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from controlplane.console import charts, progress, samples, sentences, settings_diff, words
+from controlplane.console import charts, progress, samples, sentences, settings_diff, usage, words
 from controlplane.console.guard import is_fragment, page
-from controlplane.console.lists import Column, listing, params_of
+from controlplane.console.lists import listing, params_of
 from controlplane.console.views.journal import event_list
-from controlplane.console.views.replicas import log_lines
+from controlplane.console.views.replicas import log_lines, replica_columns
 from controlplane.deployments import selectors
 from controlplane.deployments.models import Deployment, Engine, Replica, ReplicaState
 from controlplane.domain.access import LOGS
@@ -32,7 +32,11 @@ def overview(request: HttpRequest, name: str) -> HttpResponse:
     return render(
         request,
         "deployment/overview.html",
-        {**_head(deployment, "overview"), "charts": charts.deployment(name), "marks": _marks(deployment)},
+        {
+            **_head(deployment, "overview"),
+            "charts": charts.deployment(name),
+            "usage": usage.of_deployment(name, timezone.now()),
+        },
     )
 
 
@@ -45,10 +49,11 @@ def replicas(request: HttpRequest, name: str) -> HttpResponse:
     rows = selectors.replicas(deployment=name, state=params.get("state"), include_ended=ended)
     if "q" in params:
         rows = rows.filter(Q(pk__startswith=params["q"]) | Q(node__name__icontains=params["q"]))
-    table = listing(rows.order_by("ended_at", "created_at"), params, _replica_columns(), size=_REPLICAS)
-    states = Counter(selectors.replicas(deployment=name, include_ended=ended).values_list("state", flat=True))
-    shown = [(str(state), words.state(state), states[state]) for state in ReplicaState if states[state]]
-    table.add_chips(_("State"), "state", [("", _("All"), states.total()), *shown])
+    table = listing(rows.order_by("ended_at", "created_at"), params, replica_columns(), size=_REPLICAS)
+    counted = selectors.replicas(deployment=name, include_ended=ended).order_by().values_list("state")
+    states = dict(counted.annotate(n=Count("pk")))
+    shown = [(str(state), words.state(state), states[state]) for state in ReplicaState if state in states]
+    table.add_chips(_("State"), "state", [("", _("All"), sum(states.values())), *shown])
     table.add_chips(_("Which"), "ended", [("", _("Living"), None), ("1", _("Also ended"), None)])
     context = {
         **_head(deployment, "replicas"),
@@ -58,20 +63,6 @@ def replicas(request: HttpRequest, name: str) -> HttpResponse:
     }
     template = "deployment/replica_rows.html" if is_fragment(request) else "deployment/replicas.html"
     return render(request, template, context)
-
-
-def _replica_columns() -> list[Column]:
-    return [
-        Column(_("Replica"), "id"),
-        Column(_("State"), "state"),
-        Column(_("Node"), "node__name"),
-        Column(_("Revision"), "revision__number", "num at-l"),
-        Column(_("Output"), "", "num", "tok/s"),
-        Column(_("Running"), "", "num"),
-        Column(_("Waiting"), "", "num"),
-        Column(_("KV"), "", "at-l", "%"),
-        Column(_("Since"), "state_since", "num"),
-    ]
 
 
 @page()

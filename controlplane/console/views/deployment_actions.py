@@ -12,7 +12,7 @@ from django.utils.translation import ngettext
 
 from controlplane.accounts import roles
 from controlplane.console import progress, rest, undo, units
-from controlplane.console.dialogs import Dialog, Field, Values, ask, leave, seen, whole
+from controlplane.console.dialogs import Dialog, Field, Values, ask, leave, or_else, seen, whole
 from controlplane.console.guard import ASKS, actor, page, person
 from controlplane.console.undo import Back
 from controlplane.console.views.deployments_actions import done, ending
@@ -69,7 +69,7 @@ def _verb(name: str) -> Verb:
         ),
         "freeze": Verb(_freeze, _do_freeze(frozen=True), _frozen_back),
         "unfreeze": Verb(_unfreeze, _do_freeze(frozen=False), _frozen_back),
-        "clone": Verb(_clone, lambda who, row, v: services.clone(actor=who, name=row.name, new_name=_new_name(v))),
+        "clone": Verb(_clone, _do_clone),
         "delete": Verb(_delete, _do_delete),
     }
     if name not in verbs:
@@ -104,7 +104,7 @@ def _scale(row: Deployment, values: Values) -> Dialog:
         ),
     ]
     number = Field("replicas", _("Replicas"), "number", value, minimum=0, maximum=1024, required=True)
-    body = {"replicas": int(value) if value.isdecimal() else row.replicas_wanted}
+    body = {"replicas": or_else(value, row.replicas_wanted)}
     return _dialog(row, "scale", _("Scale %(name)s"), _("Scale"), says, fields=[number], body=body)
 
 
@@ -151,12 +151,12 @@ def _clone(row: Deployment, values: Values) -> Dialog:
     field = Field(
         "new_name", _("New name"), "text", name, help=_("Lower-case letters, digits and hyphens."), required=True
     )
-    call = rest.call("POST", f"deployments/{row.name}/clone/", {"new_name": name})
-    return Dialog(_("Clone %(name)s") % {"name": row.name}, _("Clone"), says, [field], call, back=_page_of(row))
+    return _dialog(row, "clone", _("Clone %(name)s"), _("Clone"), says, fields=[field], body={"new_name": name})
 
 
-def _new_name(values: Values) -> str:
-    return values.get("new_name", "").strip()
+def _do_clone(who: Actor, row: Deployment, values: Values) -> Deployment:
+    new_name = values.get("new_name", "").strip()
+    return services.clone(actor=who, name=row.name, new_name=new_name, expected_version=seen(values))
 
 
 def _delete(row: Deployment, values: Values) -> Dialog:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -14,7 +12,9 @@ from controlplane.console.guard import is_fragment, page
 from controlplane.console.lists import Column, listing, params_of
 from controlplane.deployments import selectors
 from controlplane.deployments.models import Deployment, Engine
+from controlplane.fleet import selectors as fleet
 
+_POOL_CHIPS = 8
 _EXAMPLE = {"engine": "vllm", "variant": "MODEL/VARIANT", "replicas": 1}
 
 
@@ -25,7 +25,7 @@ def deployments(request: HttpRequest) -> HttpResponse:
     filters = {key: params.get(key) for key in ("engine", "pool")}
     rows = selectors.deployments(state=params.get("state"), search=params.get("q"), **filters)
     table = listing(rows, params, _columns())
-    states = Counter(selectors.status(row) for row in selectors.deployments(search=params.get("q"), **filters))
+    states = selectors.status_counts(selectors.deployments(search=params.get("q"), **filters))
     table.add_chips(
         _("State"),
         "state",
@@ -38,6 +38,10 @@ def deployments(request: HttpRequest) -> HttpResponse:
     if len(engines) > 1:
         choices = [(e, words.of(e), engines[e]) for e in Engine.values if e in engines]
         table.add_chips(_("Engine"), "engine", [("", _("All engines"), None), *choices])
+    pools = [row.name for row in fleet.pools()[:_POOL_CHIPS]]
+    if len(pools) > 1 or "pool" in params:
+        named = dict.fromkeys([*pools, *([params["pool"]] if "pool" in params else [])])
+        table.add_chips(_("Pool"), "pool", [("", _("All pools"), None), *((name, name, None) for name in named)])
     newest = samples.newest(f"deployment:{row.name}" for row in table.page)
     context = {"table": table, "samples": newest, "empty_command": rest.call("PUT", "deployments/NAME/", _EXAMPLE)}
     return render(request, "deployments/table.html" if is_fragment(request) else "deployments/list.html", context)

@@ -49,22 +49,25 @@ def accelerator(request: HttpRequest, name: str, uuid: str, verb: str) -> HttpRe
     """Cordon or uncordon one accelerator."""
     if verb not in ("cordon", "uncordon"):
         raise _no_such(verb)
+    node = selectors.node(name)
     row = selectors.accelerators(node=name, include_gone=True).filter(uuid=uuid).first()
     was_cordoned = bool(row and row.cordoned)
 
-    def do(_values: Values) -> HttpResponse:
+    def do(values: Values) -> HttpResponse:
         cordoned = verb == "cordon"
-        services.cordon_accelerator(actor=actor(request), node=name, uuid=uuid, cordoned=cordoned)
+        services.cordon_accelerator(
+            actor=actor(request), node=name, uuid=uuid, cordoned=cordoned, expected_version=seen(values)
+        )
         text = _("The accelerator is cordoned.") if cordoned else _("The accelerator can be used again.")
-        back = Back("card", name, None, {"uuid": uuid, "cordoned": was_cordoned})
+        back = Back("card", name, selectors.node(name).version, {"uuid": uuid, "cordoned": was_cordoned})
         note = undo.note(person(request), back) if was_cordoned != cordoned else ""
         return leave(request, _page_of(name), text, undo=note)
 
     title = _("Cordon accelerator") if verb == "cordon" else _("Uncordon accelerator")
     label = _("Cordon") if verb == "cordon" else _("Uncordon")
     says = [f"{row.index} · {row.name} · {uuid}" if row else uuid, *says_of(verb)]
-    call = rest.call("POST", f"nodes/{name}/accelerators/{uuid}/{verb}/")
-    dialog = Dialog(title, label, says, rest=call, back=_page_of(name))
+    call = rest.call("POST", f"nodes/{name}/accelerators/{uuid}/{verb}/", version=node.version)
+    dialog = Dialog(title, label, says, rest=call, back=_page_of(name), version=node.version)
     return ask(request, lambda _values: dialog, do)
 
 

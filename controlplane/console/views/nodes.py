@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
@@ -12,21 +14,26 @@ from django.utils.translation import gettext as _
 from controlplane.console import charts, memory, samples
 from controlplane.console.guard import is_fragment, page
 from controlplane.console.lists import Column, listing, params_of
+from controlplane.console.views.replicas import replica_columns
 from controlplane.deployments import selectors as deployments
 from controlplane.deployments.models import Replica
 from controlplane.fleet import selectors
 from controlplane.fleet.models import Accelerator, Node
 from controlplane.journal import selectors as journal
 
+_POOL_CHIPS = 8
+_CARDS = 64  # of a page
+_REPLICAS = 50  # of a page; a websocket takes 100 subjects
+
 
 @page()
 def nodes(request: HttpRequest) -> HttpResponse:
     """All nodes with their accelerators, memory and load."""
     params = params_of(request, ("pool", "state"))
-    rows = selectors.nodes(pool=params.get("pool"), search=params.get("q"), **_state_filter(params.get("state")))
-    table = listing(rows, params, _columns())
-    table.add_chips(_("State"), "state", _state_choices())
-    pools = [pool.name for pool in selectors.pools()]
+    rows = selectors.nodes(pool=params.get("pool"), search=params.get("q"))
+    table = listing(rows.filter(**_state_filter(params.get("state"))), params, _columns())
+    table.add_chips(_("State"), "state", _state_choices(rows))
+    pools = [pool.name for pool in selectors.pools()[:_POOL_CHIPS]]
     if len(pools) > 1:
         table.add_chips(_("Pool"), "pool", [("", _("All pools"), None), *((pool, pool, None) for pool in pools)])
     shown = list(table.page)
@@ -42,13 +49,20 @@ def nodes(request: HttpRequest) -> HttpResponse:
 def node(request: HttpRequest, name: str) -> HttpResponse:
     """One node: its accelerators, what fills them, what runs where."""
     row = selectors.node(name)
-    cards = list(selectors.accelerators(node=name, include_gone=True).order_by("index"))
-    running = list(deployments.replicas(node=name))
-    newest = samples.newest([f"node:{name}", *(f"replica:{replica.pk}" for replica in running)])
+    params = params_of(request, ("cards",))
+    pages = Paginator(selectors.accelerators(node=name, include_gone=True).order_by("index"), _CARDS)
+    cards = pages.get_page(params.get("cards", "1"))
+    running = deployments.replicas(node=name).order_by("created_at")
+    table = listing(running, params, replica_columns(with_node=False), size=_REPLICAS)
+    holders = {replica.pk: replica for replica in deployments.replicas(node=name).filter(pk__in=_owners(cards))}
+    shown = {*holders, *(replica.pk for replica in table.page)}
+    newest = samples.newest([f"node:{name}", *(f"replica:{replica_id}" for replica_id in shown)])
     context = {
         "node": row,
-        "cards": [_card(card, running, newest) for card in cards],
-        "replicas": running,
+        "cards": [_card(card, holders, newest) for card in cards],
+        "cards_page": cards,
+        "table": table,
+        "replicas": list(table.page),
         "samples": newest,
         "subject": f"node:{name}",
         "charts": charts.node(name, has_cards=any(card.kind != Accelerator.Kind.CPU for card in cards)),
@@ -57,26 +71,38 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "nodes/parts.html" if is_fragment(request) else "nodes/detail.html", context)
 
 
-def fleet_memory(rows: Sequence[Node]) -> dict[int, tuple[int, int]]:
-    """Returns node -> (used, total) bytes over its accelerators; a node whose cards do not say is left out."""
-    found: dict[int, tuple[int, int]] = {}
-    for card in Accelerator.objects.filter(node__in=rows, present=True):
-        total = card.observed.get("memory_total_bytes") or card.memory_total_bytes
-        used = card.observed.get("memory_used_bytes")
-        if total and used is not None:
-            before = found.get(card.node_id, (0, 0))
-            found[card.node_id] = (before[0] + used, before[1] + total)
-    return found
+def fleet_memory(rows: Sequence[Node]) -> dict[int, list[memory.Part]]:
+    """Returns node -> what fills its accelerators together; a node whose cards do not say is left out."""
+    cards = list(Accelerator.objects.filter(node__in=rows, present=True).select_related("reservation"))
+    holders = {
+        replica.pk: replica
+        for replica in Replica.objects.filter(pk__in=_owners(cards)).only("id", "assigned", "facts", "state")
+    }
+    newest = samples.newest(f"replica:{replica_id}" for replica_id in holders)
+    stacks: dict[int, list[list[memory.Part]]] = {}
+    for card in cards:
+        if card.observed.get("memory_used_bytes") is not None:
+            stacks.setdefault(card.node_id, []).append(_stack(card, holders, newest))
+    return {node_id: found for node_id, stack in stacks.items() if (found := memory.joined(stack))}
 
 
-def _card(card: Accelerator, running: Sequence[Replica], newest: samples.Samples) -> dict[str, Any]:
-    holders = [replica for replica in running if any(one.get("uuid") == card.uuid for one in replica.assigned)]
-    held = [(_share_of(replica), newest.get(f"replica:{replica.pk}", {}).get("kv_usage")) for replica in holders]
+def _owners(cards: Iterable[Accelerator]) -> set[str]:
+    """The replicas that hold these accelerators."""
+    return {card.reservation.owner_id for card in cards if hasattr(card, "reservation")}
+
+
+def _stack(card: Accelerator, holders: Mapping[str, Replica], newest: samples.Samples) -> list[memory.Part]:
+    held = [holders[one] for one in _owners([card]) if one in holders]
+    shares = [(_share_of(replica), newest.get(f"replica:{replica.pk}", {}).get("kv_usage")) for replica in held]
+    return memory.parts(card.observed, shares)
+
+
+def _card(card: Accelerator, holders: Mapping[str, Replica], newest: samples.Samples) -> dict[str, Any]:
     return {
         "row": card,
         "observed": card.observed,
-        "memory": memory.parts(card.observed, held),
-        "holders": holders,
+        "memory": _stack(card, holders, newest),
+        "holders": [holders[one] for one in _owners([card]) if one in holders],
         "foreign": card.observed.get("foreign_processes") or [],
         "mig": card.observed.get("mig_devices") or [],
     }
@@ -98,16 +124,10 @@ def _state_filter(state: str | None) -> dict[str, bool]:
     )
 
 
-def _state_choices() -> list[tuple[str, str, int | None]]:
-    pairs = list(Node.objects.values_list("lost", "cordoned"))
-    counts = {
-        "ready": sum(not lost and not cordoned for lost, cordoned in pairs),
-        "cordoned": sum(cordoned for _lost, cordoned in pairs),
-        "lost": sum(lost for lost, _cordoned in pairs),
-    }
+def _state_choices(rows: QuerySet[Node]) -> list[tuple[str, str, int | None]]:
+    counts = selectors.node_states(rows)
     words = {"ready": _("Ready"), "cordoned": _("Cordoned"), "lost": _("Lost")}
-    shown = [(state, words[state], number) for state, number in counts.items() if number]
-    return [("", _("All"), len(pairs)), *shown]
+    return [("", _("All"), counts["all"]), *((state, words[state], counts[state]) for state in words if counts[state])]
 
 
 def _columns() -> list[Column]:

@@ -11,25 +11,25 @@ from controlplane.console import samples
 from controlplane.console.guard import page
 from controlplane.console.views.nodes import fleet_memory
 from controlplane.deployments import selectors
-from controlplane.deployments.models import DesiredState, ReplicaState
 from controlplane.domain.errors import RefusedError
 from controlplane.fleet import selectors as fleet
 from controlplane.fleet.models import Node
 from controlplane.journal import selectors as journal
 
 _SHOWN = 12
+_PROBLEMS = 8
 
 
 @page()
 def overview(request: HttpRequest) -> HttpResponse:
     """The overview, or what to do first where there is nothing yet."""
-    return render(request, "overview.html", {**_deployments(), **_nodes(), **_recent(), "pulse": _pulse()})
+    return render(request, "overview.html", {**_deployments(), **_nodes(), **_recent(), **_summary()})
 
 
 @page()
 def part(request: HttpRequest, part: str) -> HttpResponse:
     """One part of the overview, fetched again after something has changed."""
-    parts = {"tiles": lambda: {"pulse": _pulse()}, "deployments": _deployments, "nodes": _nodes, "recent": _recent}
+    parts = {"tiles": _summary, "deployments": _deployments, "nodes": _nodes, "recent": _recent}
     if part not in parts:
         raise RefusedError("no_such_part", f"The overview has no part {part}.", kind="not_found")
     return render(request, f"overview/{part}.html", parts[part]())
@@ -39,6 +39,10 @@ def part(request: HttpRequest, part: str) -> HttpResponse:
 def pulse(request: HttpRequest) -> HttpResponse:
     """The numbers in the top bar."""
     return render(request, "parts/pulse.html", {"pulse": _pulse()})
+
+
+def _summary() -> dict[str, Any]:
+    return {"pulse": _pulse()}
 
 
 def _deployments() -> dict[str, Any]:
@@ -51,9 +55,7 @@ def _deployments() -> dict[str, Any]:
 def _nodes() -> dict[str, Any]:
     rows = list(fleet.nodes()[: _SHOWN + 1])
     shown = rows[:_SHOWN]
-    memory = fleet_memory(shown)
-    cards = [(row, *memory.get(row.pk, (None, None))) for row in shown]
-    return {"nodes": cards, "more_nodes": len(rows) > _SHOWN}
+    return {"nodes": shown, "cards": fleet_memory(shown), "more_nodes": len(rows) > _SHOWN}
 
 
 def _recent() -> dict[str, Any]:
@@ -62,23 +64,22 @@ def _recent() -> dict[str, Any]:
 
 
 def _pulse() -> dict[str, Any]:
-    running = [
-        row for row in selectors.deployments() if row.desired_state == DesiredState.RUNNING and not row.deleted_at
-    ]
-    newest = samples.newest(f"deployment:{row.name}" for row in running)
-    lost = list(Node.objects.values_list("lost", flat=True))
+    """The whole in a few numbers; every open page asks for them every few seconds, so the database counts."""
+    replicas, nodes = selectors.replica_totals(), fleet.node_states(Node.objects.all())
+    problems = [*_control_problem(), *fleet.problems()]
     return {
-        "wanted": sum(row.replicas_wanted for row in running),
-        "ready": sum(getattr(row, "replicas_ready", 0) for row in running),
-        "tokens_per_s": _total(newest, "tokens_per_s"),
-        "running": _total(newest, "running"),
-        "waiting": _total(newest, "waiting"),
-        "nodes": len(lost),
-        "nodes_up": lost.count(False),
-        "failures": selectors.replicas(state=ReplicaState.FAILED).count(),
+        "wanted": replicas.wanted,
+        "ready": replicas.ready,
+        "failures": replicas.failed,
+        "alerts": replicas.failed + len(problems),
+        "problems": problems[:_PROBLEMS],
+        "more_problems": max(0, len(problems) - _PROBLEMS),
+        "nodes": nodes["all"],
+        "nodes_up": nodes["all"] - nodes["lost"],
+        **samples.totals(("tokens_per_s", "running", "waiting")),
     }
 
 
-def _total(newest: samples.Samples, field: str) -> float | None:
-    values = [sample[field] for sample in newest.values() if sample.get(field) is not None]
-    return sum(values) if values else None
+def _control_problem() -> list[fleet.Problem]:
+    state = selectors.control_state()
+    return [fleet.Problem("", "controller", state.problem, state.hint)] if state.problem else []

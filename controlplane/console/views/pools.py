@@ -69,17 +69,18 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
     """Removes an empty pool."""
     row = selectors.pool(name)
 
-    def do(_values: Values) -> HttpResponse:
-        services.delete(actor=actor(request), name=name)
+    def do(values: Values) -> HttpResponse:
+        services.delete(actor=actor(request), name=name, expected_version=seen(values))
         return leave(request, reverse("pools"), _("The pool was removed."))
 
     dialog = Dialog(
         _("Remove pool %(name)s") % {"name": name},
         _("Remove"),
         [_holds(row), _("Only a pool without nodes and deployments can be removed.")],
-        rest=rest.call("DELETE", f"pools/{name}/"),
+        rest=rest.call("DELETE", f"pools/{name}/", version=row.version),
         danger=True,
         back=reverse("pools"),
+        version=row.version,
     )
     return ask(request, lambda _values: dialog, do)
 

@@ -13,8 +13,9 @@ from django.utils.translation import ngettext
 
 from controlplane.accounts import roles
 from controlplane.console import charts, rest, samples
-from controlplane.console.dialogs import Dialog, Field, Values, ask, whole
+from controlplane.console.dialogs import Dialog, Field, Values, ask, or_else, whole
 from controlplane.console.guard import ASKS, actor, page
+from controlplane.console.lists import Column
 from controlplane.console.views.progress import begun, of_replica
 from controlplane.deployments import selectors
 from controlplane.deployments.models import Engine, Replica
@@ -61,6 +62,22 @@ def do(request: HttpRequest, replica_id: str, verb: str) -> HttpResponse:
 
     build = _drain if verb == "drain" else _restart
     return ask(request, lambda values: build(row, values, back), act)
+
+
+def replica_columns(*, with_node: bool = True) -> list[Column]:
+    """Returns the columns of a table of replicas: of a deployment (with the node), or of a node."""
+    place = Column(_("Node"), "node__name") if with_node else Column(_("Deployment"), "deployment__name")
+    return [
+        Column(_("Replica"), "id"),
+        Column(_("State"), "state"),
+        place,
+        Column(_("Revision"), "revision__number", "num at-l"),
+        Column(_("Output"), "", "num", "tok/s"),
+        Column(_("Running"), "", "num"),
+        Column(_("Waiting"), "", "num"),
+        Column(_("KV"), "", "at-l", "%"),
+        Column(_("Since"), "state_since", "num"),
+    ]
 
 
 def log_lines(row: Replica) -> list[engine_log.LogLine]:
@@ -122,7 +139,7 @@ def _drain(row: Replica, values: Values, back: str) -> Dialog:
             "The deployment replaces it."
         ),
     ]
-    body = {"drain_timeout_s": int(limit) if limit.isdigit() else 60}
+    body = {"drain_timeout_s": or_else(limit, 60)}
     return Dialog(
         _("Drain replica %(id)s") % {"id": row.pk}, _("Drain"), says, [field],
         rest.call("POST", f"replicas/{row.pk}/drain/", body), back=back,

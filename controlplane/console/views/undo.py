@@ -86,8 +86,7 @@ def _pool(who: Actor, back: Back) -> object:
 
 
 def _card(who: Actor, back: Back) -> object:
-    uuid, cordoned = back.values["uuid"], back.values["cordoned"]
-    return nodes.cordon_accelerator(actor=who, node=back.name, uuid=uuid, cordoned=cordoned)
+    return nodes.cordon_accelerator(actor=who, node=back.name, expected_version=back.version, **back.values)
 
 
 def _deployment_page(back: Back) -> str:
