@@ -1,4 +1,8 @@
-"""One running stack for all tests that need one. A test may kill parts of it, but leaves it running and ready."""
+"""One running stack for all tests that need one, in a folder with a blank in its name.
+
+The files run in the order of their names: a test may kill parts of the stack and leaves it running and ready, the last
+file ends it.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,10 @@ from tests.stack.stack_process import RunningStack
 
 @pytest.fixture(scope="session")
 def running_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
-    """A stack started with `make up DETACH=1` at first use and ended with `make down` after the last test."""
-    started = RunningStack(tmp_path_factory.mktemp("stack") / "home")
+    """A stack started at first use and ended after the last test, if one runs then."""
+    started = RunningStack(tmp_path_factory.mktemp("stack") / "data of headworks")
     try:
-        started.up()
+        started.up_twice_at_once()
         yield started
     finally:
         started.make("down", limit_s=200)

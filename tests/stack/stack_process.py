@@ -10,7 +10,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from controlplane.embedded import children, engines, proc, stack, state
 from controlplane.embedded.engines import Engine
 from controlplane.embedded.layout import ROOT, Layout, cache_folder
 from controlplane.embedded.proc import ProcessId
+from tests.stack import process_tree
 
 UP_LIMIT_S = 600
 # what the tests' own services have set, and would lead the stack to them
@@ -78,11 +79,29 @@ class RunningStack:
             )  # fmt: skip
         return subprocess.CompletedProcess(done.args, done.returncode, output.read_text(encoding="utf-8"), "")
 
+    def begin(self, *arguments: str) -> tuple[subprocess.Popen[bytes], Path]:
+        """Begins to run make in a session of its own; returns its process and the file with what it prints."""
+        output = self.home.parent / f"make-{len(list(self.home.parent.glob('make-*')))}.out"
+        with open(output, "wb") as file:
+            begun = subprocess.Popen(
+                ["make", *arguments], cwd=ROOT, env=self.environ, stdin=subprocess.DEVNULL,
+                stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+        return begun, output
+
     def up(self) -> str:
         """Starts everything and returns what was printed."""
         done = self.make("up", "DETACH=1")
         assert done.returncode == 0, done.stdout
         return done.stdout
+
+    def up_twice_at_once(self) -> None:
+        """Starts everything by two `make up` at the same time; both are content once the one that won is ready."""
+        both = [self.begin("up", "DETACH=1") for _ in range(2)]
+        results = [begun.wait(UP_LIMIT_S) for begun, _ in both]
+        printed = [output.read_text(encoding="utf-8") for _, output in both]
+        assert results == [0, 0], printed
+        assert any("already running" in text for text in printed), printed
 
     def down(self) -> str:
         """Ends everything and returns what was printed."""
@@ -111,11 +130,36 @@ class RunningStack:
         """The engines that run."""
         return engines.living(self.home)
 
-    def leftovers(self) -> list[str]:
-        """Everything of this stack that runs, in words."""
-        servers, others = stack.living_processes(self.layout)
-        found = [*servers, *others, *(engine.process for engine in self.engines())]
-        return [stack.describe(process) for process in found]
+    def replica(self) -> dict[str, Any]:
+        """The one replica that has not ended, as REST tells it."""
+        status, page = self.rest("/replicas")
+        assert status == 200, page
+        (found,) = [one for one in page["results"] if one["state"] != "stopped"]
+        replica: dict[str, Any] = found
+        return replica
+
+    def is_well(self) -> bool:
+        """Returns whether every process runs, REST and gateway answer and the replica is ready."""
+        if not all(self.process(name) for name in children.remembered(self.home / "children.json")):
+            return False
+        try:
+            return self.rest("/deployments")[0] == 200 and self.replica()["state"] == "ready"
+        except OSError:
+            return False
+
+    def orphans(self, before: Iterable[ProcessId]) -> list[str]:
+        """What lived before, still lives, and belongs to no process of the stack any more, in words."""
+        now = self.everything()
+        return [stack.describe(process) for process in before if proc.is_alive(process) and process not in now]
+
+    def everything(self) -> set[ProcessId]:
+        """Every process of this stack, whoever has started it."""
+        return process_tree.everything(self.layout, self.launcher())
+
+    def leftovers(self, before: Iterable[ProcessId] = ()) -> list[str]:
+        """What runs of this stack, in words: as it has noted, by a walk over /proc, and of those that ran before."""
+        found = self.everything() | {process for process in before if proc.is_alive(process)}
+        return [*map(stack.describe, found), *process_tree.naming(self.home)]
 
     def post(self, path: str, body: object, key: str | None = None) -> tuple[int, dict[str, Any]]:
         """Posts JSON to the gateway and returns status and answer; status 0 when there is none."""
