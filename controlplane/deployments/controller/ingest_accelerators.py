@@ -26,7 +26,7 @@ def take_over(node: Node, known: Sequence[Accelerator], report: NodeReport, now:
         row = rows.pop(seen.uuid, None)
         observed = readings(seen, now)
         same = row is not None and row.present and _steady(row.observed) == _steady(observed)
-        if row is not None and same and now - float(row.observed["written_at"]) < READINGS_WRITTEN_EVERY_S:
+        if row is not None and same and 0 <= now - float(row.observed["written_at"]) < READINGS_WRITTEN_EVERY_S:
             continue
         changed |= not same
         target = row or Accelerator(node=node, uuid=seen.uuid)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 
 from controlplane.deployments.controller.listening import Heard
 from controlplane.deployments.controller.times import to_datetime
@@ -68,11 +69,12 @@ def mark_lost(now: float, listening_since: float) -> int:
 
     `listening_since` is since when reports could be heard without a gap: a deaf controller declares nobody lost.
     """
-    deadline = to_datetime(now - NODE_LOST_AFTER_S)
     if now - listening_since < NODE_LOST_AFTER_S:
         return 0
+    # one that is to come was written before our clock was set back, so before `listening_since`
+    silent = Q(last_report_at__lt=to_datetime(now - NODE_LOST_AFTER_S)) | Q(last_report_at__gt=to_datetime(now))
     count = 0
-    for node in Node.objects.filter(lost=False, last_report_at__lt=deadline):
+    for node in Node.objects.filter(silent, lost=False):
         with transaction.atomic():
             mine = Node.objects.filter(pk=node.pk, lost=False, report_sequence=node.report_sequence)
             if not mine.update(lost=True):

@@ -203,6 +203,27 @@ def test_a_silent_node_is_lost_and_comes_back() -> None:
     assert verbs() == ["node.joined", "node.lost", "node.back"]
 
 
+def test_a_controller_whose_clock_is_set_back_still_notices_a_silent_node() -> None:
+    reporter, other = Reporter(), Reporter("n2", machine="m2")
+    for one in (reporter, other):
+        ingest.take_over(one.report(), NOW)
+    back = NOW - 3600
+    ingest.take_over(other.report(accelerators=(make_accelerator("n2-0", memory_used_bytes=7),)), back)
+    assert ingest_nodes.mark_lost(back + 5, listening_since=back) == 0
+    assert ingest_nodes.mark_lost(back + 14, listening_since=back) == 0
+    ingest.take_over(other.report(), back + 14)
+    assert ingest_nodes.mark_lost(back + 16, listening_since=back) == 1
+    assert Node.objects.get(lost=True).name == "n1"
+    assert ingest.take_over(reporter.report(), back + 17).changed
+
+
+def test_readings_are_written_after_the_controller_s_clock_was_set_back() -> None:
+    reporter = Reporter()
+    ingest.take_over(reporter.report(accelerators=(make_accelerator(memory_used_bytes=1),)), NOW)
+    ingest.take_over(reporter.report(accelerators=(make_accelerator(memory_used_bytes=2),)), NOW - 3600)
+    assert Accelerator.objects.get().observed["memory_used_bytes"] == 2
+
+
 def test_a_deaf_controller_declares_nobody_lost() -> None:
     ingest.take_over(Reporter().report(), NOW)
     assert ingest_nodes.mark_lost(NOW + 100, listening_since=NOW + 95) == 0
