@@ -16,7 +16,7 @@ from tests.console.test_pages import ADMINISTRATORS, OPERATORS, PAGES
 pytestmark = [pytest.mark.django_db, pytest.mark.services, pytest.mark.usefixtures("valkey_server")]
 
 HOSTILE = (
-    """<img src=x onerror=a()>"'><x-y onclick=b()>{{31337*3}}{% now "Y" %}javascript:c()</script>\x1b[31m\u202e&#60;"""  # noqa: E501
+    """<img src=x onerror=a()>"'><x-y onclick=b()>{{31337*3}}{% now "Y" %}javascript:c()</script>\x1b[31m\u202e&#60;"""
 )
 SHORT = "<x-y onclick=b()>'\""
 OWN = ("accounts", "catalog", "deployments", "fleet", "journal")

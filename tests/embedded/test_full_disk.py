@@ -100,9 +100,7 @@ def test_engines_are_asked_to_drain_without_a_byte_of_room(small_disk: Path) -> 
 
 
 def test_what_the_launcher_says_is_lost_and_no_more(tmp_path: Path) -> None:
-    script = (
-        "import sys; from controlplane.embedded import say; say.step(''); say.problem(''); open(sys.argv[1], 'w')"
-    )
+    script = "import sys; from controlplane.embedded import say; say.step(''); say.problem(''); open(sys.argv[1], 'w')"
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-c", script, str(tmp_path / "went-on")]
         subprocess.run(command, stdout=full, stderr=full, cwd=ROOT, check=False)
