@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from controlplane.domain.desired import NodeDesired, ReplicaDesired
 from controlplane.domain.lifecycle import Reason, State
 from controlplane.domain.lifecycle_events import GoalSet
-from controlplane.domain.replica_machine import ExitPhase
+from controlplane.domain.replica_state import ExitPhase
 
 DROPPED = Reason("dropped", "The control plane no longer lists this replica.")
 CLOSING = Reason("closing", "Headworks is being shut down on this node.")

@@ -26,13 +26,8 @@ from controlplane.domain.lifecycle_events import (
     WarmUp,
     WarmUpFailed,
 )
-from controlplane.domain.replica_machine import (
-    KEPT_TRANSITIONS,
-    InvalidTransitionError,
-    ReplicaMachine,
-    backoff_s,
-    first_seq,
-)
+from controlplane.domain.replica_machine import ReplicaMachine
+from controlplane.domain.replica_state import KEPT_TRANSITIONS, InvalidTransitionError, backoff_s, first_seq
 
 LIMITS = Limits(
     start_timeout_s=100, warmup_timeout_s=50, drain_settle_s=2, drain_timeout_s=30, term_grace_s=10, kill_grace_s=5,

@@ -26,7 +26,8 @@ from controlplane.domain.lifecycle_events import (
     WarmedUp,
     WarmUpFailed,
 )
-from controlplane.domain.replica_machine import ReplicaMachine, backoff_s
+from controlplane.domain.replica_machine import ReplicaMachine
+from controlplane.domain.replica_state import backoff_s
 from tests.domain.wording import assert_plain
 
 LIMITS = Limits(

@@ -16,7 +16,7 @@ from controlplane.domain import reporting
 from controlplane.domain.desired import NodeDesired, ReplicaDesired
 from controlplane.domain.lifecycle import Goal, State, Transition
 from controlplane.domain.observed import EngineFacts
-from controlplane.domain.replica_machine import ExitPhase
+from controlplane.domain.replica_state import ExitPhase
 from controlplane.lib import wire
 
 

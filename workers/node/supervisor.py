@@ -27,10 +27,11 @@ from workers.node import engine_log, identity, processes, records, reports
 from workers.node.clock import Clock
 from workers.node.folder_lock import FolderLock
 from workers.node.inventory import InventoryWatch
+from workers.node.kept_replica import Surroundings
 from workers.node.ports import PortRange
 from workers.node.supervisor_closing import Closing
 from workers.node.supervisor_link import DesiredLink
-from workers.node.supervisor_replica import SupervisedReplica, Surroundings
+from workers.node.supervisor_replica import SupervisedReplica
 
 logger = logging.getLogger(__name__)
 
