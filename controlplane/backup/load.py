@@ -17,6 +17,7 @@ from typing import Any
 
 from django.apps import apps
 from django.core.management.color import no_style
+from django.core.serializers.json import DjangoJSONEncoder
 from django.db import DataError, IntegrityError, OperationalError, connection, models, transaction
 from django.db.migrations.recorder import MigrationRecorder
 from psycopg import sql
@@ -32,6 +33,7 @@ AT_ONCE = 500
 LOCK_TIMEOUT_MS = 30_000
 # gateways and nodes know documents that were published after the backup was made; ours have to be newer
 VERSIONS_AHEAD = 1_000_000
+LAST_VERSION = 2**53  # what every reader of a document can hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,13 @@ def _load(path: Path, contents: Contents, *, replace: bool) -> None:
 
 
 def _check_file(path: Path) -> Contents:
-    digest, counts, head, end, days = hashlib.sha256(), dict[str, int](), dict[str, Any](), dict[str, Any](), set[str]()
+    digest, counts, head, end, days = (
+        hashlib.sha256(),
+        dict[str, int](),
+        dict[str, Any](),
+        dict[str, Any](),
+        set[datetime](),
+    )
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file):
@@ -86,33 +94,50 @@ def _check_file(path: Path) -> Contents:
                 if number == 0:
                     head = _check_head(value)
                 elif "model" in value:
-                    counts[value["model"]] = counts.get(value["model"], 0) + 1
-                    if value["model"] in tables.TELEMETRY:
-                        days.add(value["row"]["minute"])
+                    model, row = _check_row(value, number)
+                    counts[model] = counts.get(model, 0) + 1
+                    if model in tables.TELEMETRY:
+                        days.add(_day_of(row, number))
                 else:
                     end = value
                     break
                 digest.update(line)
     except OSError as error:
         raise RefusedError("file_not_readable", f"{path} can't be read: {error.strerror}.") from error
-    told = {model: count for model, count in end.get("rows", {}).items() if count}
+    rows = end.get("rows")
+    told = {model: count for model, count in rows.items() if count} if isinstance(rows, dict) else None
     if end.get("sha256") != digest.hexdigest() or told != counts:
         raise RefusedError("backup_damaged", f"{path} is not whole: its end does not fit its content.")
     first, last = (min(days), max(days)) if days else (None, None)
-    return Contents(head, counts, _day(first), _day(last))
+    return Contents(head, counts, first, last)
 
 
-def _day(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
+def _check_row(value: dict[str, Any], number: int) -> tuple[str, dict[str, Any]]:
+    """Returns (model, row) of a line. Only what a backup holds is restored: sessions, for one, are not."""
+    model, row = value["model"], value.get("row")
+    if model not in tables.KEPT + tables.TELEMETRY or not isinstance(row, dict):
+        raise _damaged(number)
+    return model, row
+
+
+def _day_of(row: dict[str, Any], number: int) -> datetime:
+    try:
+        return datetime.fromisoformat(row["minute"])
+    except (KeyError, TypeError, ValueError):
+        raise _damaged(number) from None
+
+
+def _damaged(number: int) -> RefusedError:
+    return RefusedError("backup_damaged", f"Line {number + 1} is no line of a backup; the file is not whole.")
 
 
 def _parse(line: bytes, number: int) -> dict[str, Any]:
     try:
         value = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise RefusedError("backup_damaged", f"Line {number + 1} is no line of a backup; the file is not whole.")
+        raise _damaged(number)
     return value
 
 
@@ -122,12 +147,22 @@ def _check_head(head: dict[str, Any]) -> dict[str, Any]:
     if head.get("version") != tables.VERSION:
         message = f"The backup has format version {head.get('version')}; this Headworks reads {tables.VERSION}."
         raise RefusedError("backup_too_new", message, hint="Restore it with the version of Headworks that made it.")
+    migrations, version = head.get("migrations"), head.get("snapshot_version")
+    named = isinstance(migrations, list) and all(isinstance(one, list) and len(one) == 2 for one in migrations)
+    if (
+        not named
+        or type(version) is not int
+        or not 0 <= version < LAST_VERSION
+        or "telemetry" not in head
+        or "made_at" not in head
+    ):
+        raise _damaged(0)
     return head
 
 
 def _check_migrations(needed: list[list[str]]) -> None:
     applied = {tuple(key) for key in MigrationRecorder(connection).applied_migrations()}
-    missing = sorted(".".join(one) for one in needed if tuple(one) not in applied)
+    missing = sorted(f"{app}.{name}" for app, name in needed if (app, name) not in applied)
     if missing:
         message = f"The database is older than the backup: it lacks {', '.join(missing[:5])}."
         hint = "Install the version that made the backup or a newer one, run `manage.py migrate`, and restore again."
@@ -201,7 +236,7 @@ def _insert_some(name: str, rows: list[dict[str, Any]]) -> None:
         "INSERT INTO {table} ({columns}) SELECT {columns} FROM jsonb_populate_recordset(NULL::{table}, %s::jsonb)"
     ).format(table=table, columns=columns)
     with connection.cursor() as cursor:
-        cursor.execute(statement, [json.dumps([added | row for row in rows])])
+        cursor.execute(statement, [json.dumps([added | row for row in rows], cls=DjangoJSONEncoder)])
 
 
 def _default(field: models.Field[Any, Any]) -> Any:
