@@ -80,13 +80,8 @@ def _load(path: Path, contents: Contents, *, replace: bool) -> None:
 
 
 def _check_file(path: Path) -> Contents:
-    digest, counts, head, end, days = (
-        hashlib.sha256(),
-        dict[str, int](),
-        dict[str, Any](),
-        dict[str, Any](),
-        set[datetime](),
-    )
+    digest, counts, days = hashlib.sha256(), dict[str, int](), set[datetime]()
+    head, end = dict[str, Any](), dict[str, Any]()
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file):
