@@ -17,16 +17,7 @@ from tests.console.test_pages import ADMINISTRATORS, OPERATORS
 pytestmark = [pytest.mark.django_db, pytest.mark.services, pytest.mark.usefixtures("valkey_server")]
 
 ALONE = (HOSTILE, "\0", "9" * 5000)  # in each field, the others as the form has them
-TOGETHER = ("x" * 100_000, "-1", "\u0663", '{"a": 1}', "")
-    "a\0b",
-    "x" * 100_000,
-    "-1",
-    "nan",
-    "\u0663",
-    '{"a": 1}',
-    "--trust-remote-code",
-    "",
-)  # in all fields at once
+TOGETHER = ("x" * 100_000, "-1", "\u0663", '{"a": 1}', "")  # in all fields at once
 FORMS = (*OPERATORS, *ADMINISTRATORS, "/language/", "/deployments/new/preview/")
 
 
