@@ -6,13 +6,14 @@ import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import h11
+import msgspec
 
 CONNECT_TIMEOUT_S = 3.0
 QUIET_TIMEOUT_S = 120.0
+LONGEST_LINE_BYTES = 1024 * 1024
 
 
 class GatewayError(Exception):
@@ -25,11 +26,38 @@ class GatewayError(Exception):
         self.message = message
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One event of the stream as the gateway sent it."""
+class Delta(msgspec.Struct):
+    """A piece of one choice's text."""
 
-    data: dict[str, object]
+    content: str | None = None
+
+
+class Choice(msgspec.Struct):
+    """One of the answers asked for."""
+
+    delta: Delta | None = None
+
+
+class Usage(msgspec.Struct):
+    """The engine's own count."""
+
+    completion_tokens: int | None = None
+
+
+class Broken(msgspec.Struct):
+    """Why the stream ends early."""
+
+    message: str = ""
+    code: str | int | None = None
+
+
+class Event(msgspec.Struct):
+    """What is read of one event. An endpoint that somebody else runs may send anything; what is not of this shape is
+    passed over."""
+
+    choices: list[Choice] | None = None
+    usage: Usage | None = None
+    error: Broken | None = None
 
 
 def trust(certificate: str) -> ssl.SSLContext:
@@ -88,13 +116,22 @@ async def _exchange(
                 whole += bytes(event.data)
                 continue
             *complete, rest = (rest + bytes(event.data)).split(b"\n")
+            if len(rest) > LONGEST_LINE_BYTES:
+                raise GatewayError(0, "broken", "An event of the answer is too long.")
             for line in complete:
-                if line.startswith(b"data:") and line[5:].strip() != b"[DONE]":
-                    yield Event(json.loads(line[5:]))
+                if line.startswith(b"data:") and (found := _read(line[5:])) is not None:
+                    yield found
         elif isinstance(event, h11.EndOfMessage | h11.ConnectionClosed):
             break
     if status != 200:
         raise _refusal(status, whole)
+
+
+def _read(data: bytes) -> Event | None:
+    try:
+        return msgspec.json.decode(data, type=Event)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None  # also the mark [DONE]
 
 
 def _refusal(status: int, answer: bytes) -> GatewayError:

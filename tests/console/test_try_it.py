@@ -30,7 +30,8 @@ GOOD = [
 class Gateway:
     """Answers like the gateway and remembers what it was asked."""
 
-    def __init__(self, refusals: int = 0, status: int = 401) -> None:
+    def __init__(self, refusals: int = 0, status: int = 401, before: tuple[str, ...] = ()) -> None:
+        self._before = before  # events as an endpoint that somebody else runs may send them
         self.heads: list[str] = []
         self.bodies: list[dict[str, object]] = []
         self._refusals = refusals
@@ -48,7 +49,7 @@ class Gateway:
             writer.write(b"HTTP/1.1 %d No\r\nContent-Length: %d\r\n\r\n%s" % (self._status, len(body), body))
         else:
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
-            lines = [*(json.dumps(event) for event in GOOD), "[DONE]"]
+            lines = [*self._before, *(json.dumps(event) for event in GOOD), "[DONE]"]
             for line in lines:
                 chunk = f"data: {line}\n\n".encode()
                 writer.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
@@ -128,6 +129,24 @@ async def test_what_the_gateway_says_is_told_in_the_readers_language(settings: o
     settings.GATEWAY_INTERNAL_URL = "http://127.0.0.1:9"  # type: ignore[attr-defined]
     _, lines = await ask(language="zh-hans")
     assert lines[0]["error"]["message"] == "无法连接位于 http://127.0.0.1:9 的网关。"  # type: ignore[index]
+
+
+async def test_events_of_any_shape_are_passed_over(settings: object) -> None:
+    odd = (
+        "", "{", "[]", "null", "3", '"text"', '{"choices": 3}', '{"choices": [null]}', '{"choices": [[]]}',
+        '{"choices": [{"delta": 3}]}', '{"choices": [{"delta": {"content": {"a": 1}}}]}', '{"usage": []}',
+        '{"usage": {"completion_tokens": "many"}}', '{"error": null}', "[" * 50_000, '{"a": ' + "[" * 50_000 + "}",
+    )  # fmt: skip
+    async with running(Gateway(before=odd), settings):
+        _, lines = await ask()
+    assert [line["delta"] for line in lines[:-1]] == ["Par", "is"]
+    assert lines[-1]["done"]["tokens"] == 2  # type: ignore[index]
+
+
+async def test_an_event_without_end_is_given_up(settings: object) -> None:
+    async with running(Gateway(before=("x" * 3_000_000,)), settings):
+        _, lines = await ask()
+    assert lines[-1]["error"]["code"] == "broken"  # type: ignore[index]
 
 
 async def test_a_viewer_may_not_and_an_empty_message_is_refused(settings: object) -> None:

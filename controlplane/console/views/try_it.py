@@ -100,14 +100,13 @@ async def _answer(body: dict[str, object], language: str) -> AsyncIterator[dict[
         settings.GATEWAY_INTERNAL_URL, internal_key.secret(), body, certificate=settings.GATEWAY_CERTIFICATE
     )
     async for event in events:
-        data: dict[str, Any] = event.data
-        if error := data.get("error"):
-            message = _said(str(error.get("message")), language)
-            yield {"error": {"code": str(error.get("code")), "message": message}}
+        if event.error is not None:
+            yield {"error": {"code": str(event.error.code), "message": _said(event.error.message, language)}}
             return
-        tokens = (data.get("usage") or {}).get("completion_tokens", tokens)
-        for choice in data.get("choices") or []:
-            text = (choice.get("delta") or {}).get("content")
+        if event.usage is not None and event.usage.completion_tokens is not None:
+            tokens = event.usage.completion_tokens
+        for choice in event.choices or []:
+            text = choice.delta.content if choice.delta is not None else None
             if text:
                 last = time.monotonic()
                 first = first or last
