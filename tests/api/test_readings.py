@@ -130,3 +130,12 @@ def test_without_valkey_the_pulse_and_the_log_answer(operator: APIClient, monkey
     assert operator.get(f"/api/v1/replicas/{replica.pk}/log/").json()["source"] == "kept"
     answer = operator.get("/api/v1/telemetry/newest/", {"subjects": "deployment:chat"})
     assert (answer.status_code, error(answer)["code"]) == (503, "unavailable")
+
+
+@pytest.mark.usefixtures("valkey_server")
+def test_the_pulse_tells_what_a_person_has_to_look_at(viewer: APIClient) -> None:
+    make_node("n1", lost=True)
+    problems = viewer.get("/api/v1/status/").json()["problems"]
+    assert [(one["node"], one["code"]) for one in problems] == [("", "controller"), ("n1", "node_lost")]
+    assert "No controller leads" in problems[0]["message"]
+    assert all(one["hint"] for one in problems)

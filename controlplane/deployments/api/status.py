@@ -17,6 +17,15 @@ from controlplane.fleet.models import Node
 from controlplane.lib import sample_store, valkey
 
 
+class ProblemSerializer(serializers.Serializer[Any]):
+    """Something that a person has to look at."""
+
+    node = serializers.CharField(allow_blank=True, help_text="Empty: it is about the control plane itself.")
+    code = serializers.CharField()
+    message = serializers.CharField()
+    hint = serializers.CharField(allow_blank=True)
+
+
 class StatusSerializer(serializers.Serializer[Any]):
     """Is all well, in a few numbers. null = nobody reports it."""
 
@@ -29,6 +38,7 @@ class StatusSerializer(serializers.Serializer[Any]):
     requests_per_s = serializers.FloatField(allow_null=True)
     running = serializers.FloatField(allow_null=True)
     waiting = serializers.FloatField(allow_null=True)
+    problems = ProblemSerializer(many=True, help_text="Nobody leads, nodes that are lost, late or wrong; worst first.")
 
 
 class StatusView(ApiView):
@@ -53,7 +63,14 @@ def pulse() -> dict[str, Any]:
         "nodes": nodes["all"],
         "nodes_lost": nodes["lost"],
         **_live(("tokens_per_s", "requests_per_s", "running", "waiting")),
+        "problems": _problems(),
     }
+
+
+def _problems() -> list[fleet.Problem]:
+    state = selectors.control_state()
+    own = [fleet.Problem("", "controller", state.problem, state.hint)] if state.problem else []
+    return own + fleet.problems()
 
 
 def _live(fields: tuple[str, ...]) -> dict[str, float | None]:

@@ -51,7 +51,7 @@ def _put_right(seen: ReplicaObserved, ahead_s: float) -> ReplicaObserved:
 
 def _unknown(node: Node, seen: ReplicaObserved) -> None:
     """Told once; the node stops it by itself, because no desired document lists it."""
-    if seen.state == "stopped" or Decision.objects.filter(rule="unknown_replica", object_id=seen.replica_id).exists():
+    if seen.state == "stopped" or _was_told(seen.replica_id):
         return
     record.decision(
         rule="unknown_replica",
@@ -62,6 +62,10 @@ def _unknown(node: Node, seen: ReplicaObserved) -> None:
         after="stopped",
         why=f"Node {node.name} runs a replica that is in no record here, so it is to end it.",
     )
+
+
+def _was_told(replica_id: str) -> bool:
+    return Decision.objects.filter(rule="unknown_replica", object_kind="replica", object_id=replica_id).exists()
 
 
 def _one(node: Node, row: Replica, seen: ReplicaObserved) -> bool:
