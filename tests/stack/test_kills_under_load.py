@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+import shutil
 
+import pytest
+import redis
+
+from controlplane.embedded.servers import VALKEY_SOCKET
 from tests.stack.stack_process import RunningStack
 from tests.stack.streams import Load, Stream
 
@@ -25,6 +29,27 @@ def test_running_streams_and_new_requests_do_not_notice(running_stack: RunningSt
     assert set(load.stop()) == {200}
     assert running_stack.engines() == engines
     assert not running_stack.orphans(before), "a part of the killed process lives"
+
+
+def is_filled(stack: RunningStack) -> bool:
+    """Returns whether Valkey has what gateway and node live on."""
+    node = (stack.home / "node-name").read_text().strip()
+    try:
+        with redis.Redis(unix_socket_path=str(stack.layout.sockets / VALKEY_SOCKET)) as client:
+            return bool(client.exists("hw:snapshot", f"hw:desired:{node}") == 2)
+    except redis.RedisError:
+        return False
+
+
+def test_valkey_without_its_data_is_filled_again(running_stack: RunningStack) -> None:
+    load, engines = Load(running_stack), running_stack.engines()
+    killed = running_stack.kill("valkey")
+    shutil.rmtree(running_stack.home / "valkey")
+    assert running_stack.wait(lambda: running_stack.process("valkey") not in (None, killed), 60)
+    assert running_stack.wait(lambda: is_filled(running_stack), 60), "nothing is published"
+    assert running_stack.wait(running_stack.is_well, 60)
+    assert set(load.stop()) == {200}
+    assert running_stack.engines() == engines
 
 
 def test_a_dead_gateway_ends_its_streams_and_is_back(running_stack: RunningStack) -> None:
