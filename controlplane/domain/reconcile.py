@@ -72,10 +72,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The replica stays pending: no node can take it."""
+    """The replica stays pending: no node can take it, or nothing may be changed now."""
 
     replica_id: str
     why: str
+    code: str = "no_room"  # no_room | frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +258,10 @@ def _placements(wanted: Wanted, members: Sequence[Member], sites: Mapping[str, S
     for one in members:
         if one.node is not None:
             siblings[one.node] = siblings.get(one.node, 0) + 1
-    pending = [one for one in members if one.state == "pending" and one.goal == "run" and not wanted.frozen]
+    pending = [one for one in members if one.state == "pending" and one.goal == "run"]
+    if wanted.frozen:
+        frozen = "Everything is frozen" if wanted.all_frozen else "The deployment is frozen"
+        return [Wait(one.id, f"{frozen}, so it is not placed.", "frozen") for one in pending]
     for one in sorted(pending, key=lambda other: (other.created_at, other.id)):
         found = placement.place(Need(wanted.engine, wanted.pool, wanted.accelerators), left.values(), siblings)
         if isinstance(found, NoRoom):

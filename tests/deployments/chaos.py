@@ -328,7 +328,7 @@ def _of_deployment(deployment: Any, rows: list[Any], room: bool) -> list[str]:
     if deployment.deleted_at:
         return ["is still there"]
     wanted = deployment.replicas_wanted if deployment.desired_state == "running" else 0
-    waiting = [row for row in rows if row.state == "pending" and row.reason_code == "no_room"]
+    waiting = [row for row in rows if row.state == "pending" and row.reason_code in ("no_room", "frozen")]
     ready = [row for row in rows if row.state == "ready" and row.goal == "run"]
     told = [(row.state, row.goal, row.reason_message) for row in rows]
     if len(waiting) + len(ready) != len(rows):

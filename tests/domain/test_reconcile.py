@@ -236,6 +236,14 @@ def test_where_everything_is_frozen_it_says_so() -> None:
     assert isinstance(hold, Hold) and "but everything is frozen: nothing is changed." in hold.why
 
 
+@pytest.mark.parametrize(("all_frozen", "what"), [(False, "The deployment"), (True, "Everything")])
+def test_a_pending_replica_of_a_frozen_deployment_says_why_it_waits(all_frozen: bool, what: str) -> None:
+    pending = make_member("a", "pending", node=None)
+    wanted = make_wanted(frozen=True, all_frozen=all_frozen)
+    assert decide(wanted, [pending]) == [Wait("a", f"{what} is frozen, so it is not placed.", "frozen")]
+    assert isinstance(decide(make_wanted(), [pending])[0], Place)
+
+
 def test_a_frozen_deployment_gets_no_new_revision() -> None:
     actions = decide(
         make_wanted(1, frozen=True, revision=2),

@@ -168,9 +168,9 @@ def _assigned(row: Accelerator) -> AssignedAccelerator:
 
 
 def _wait(deployment: Deployment, action: Wait) -> bool:
-    hint = "Free accelerators, add a node, or ask for fewer."
+    hint = "Free accelerators, add a node, or ask for fewer." if action.code == "no_room" else "End the freeze."
     mine = Replica.objects.filter(pk=action.replica_id, state="pending").exclude(reason_message=action.why)
-    if not mine.update(reason_code="no_room", reason_message=action.why, reason_hint=hint):
+    if not mine.update(reason_code=action.code, reason_message=action.why, reason_hint=hint):
         return False
     _decide("placement", deployment, action.replica_id, "pending", "pending", why=action.why)
     notify.changed("replica", action.replica_id, "replica.waiting")
