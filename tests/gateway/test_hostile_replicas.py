@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
+import ssl
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -143,6 +147,28 @@ async def test_a_name_that_leads_to_a_forbidden_address_is_sent_nothing(
         gateway = await start_gateway(make_snapshot(make_deployment(engine.url.replace("127.0.0.1", "localhost"))))
         assert (await gateway.chat()).status == 503
     assert engine.requests == []
+
+
+async def test_an_endpoint_whose_certificate_nobody_vouches_for_is_told_nothing(
+    start_gateway: StartGateway, tmp_path: Path
+) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(cert)]
+    subprocess.run(command, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    heard: list[bytes] = []
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.read(10_000))
+        writer.close()
+
+    async with await asyncio.start_server(listen, "127.0.0.1", 0, ssl=context) as server:
+        url = f"https://localhost:{server.sockets[0].getsockname()[1]}"
+        gateway = await start_gateway(make_snapshot(make_deployment(url)))
+        assert (await gateway.chat()).status in (502, 503)
+    assert b"replica-key" not in b"".join(heard)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -104,3 +108,27 @@ def test_a_name_that_leads_to_a_forbidden_address_is_told_nothing(monkeypatch: p
     assert isinstance(found, Unusable)
     assert found.code == "endpoint_address"
     assert heard == []
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(cert)]
+    subprocess.run(command, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    heard: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection, contextlib.suppress(OSError), context.wrap_socket(connection, server_side=True) as tls:
+                heard.append(tls.recv(10_000))
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        found = ask_models(f"https://localhost:{listening.getsockname()[1]}", "secret")
+        thread.join(10)
+    assert isinstance(found, Unusable)
+    assert "certificate" in found.message
+    assert b"secret" not in b"".join(heard)
