@@ -110,6 +110,17 @@ def test_the_body_of_a_request_that_wishes_for_another_protocol_is_never_a_reque
 
 
 @pytest.mark.services
+def test_with_a_certificate_cookies_are_for_tls_alone(certificate: tuple[Path, Path]) -> None:
+    cert, key = certificate
+    port = free_port()
+    with console(port, HEADWORKS_TLS_CERT=str(cert), HEADWORKS_TLS_KEY=str(key)):
+        context = ssl.create_default_context(cafile=str(cert))
+        with urllib.request.urlopen(f"https://127.0.0.1:{port}/login/", timeout=10, context=context) as answer:
+            cookies = answer.headers.get_all("Set-Cookie")
+    assert cookies and all("; Secure" in cookie for cookie in cookies)
+
+
+@pytest.mark.services
 @pytest.mark.parametrize(("trusted", "is_https"), [("127.0.0.1", True), ("10.9.9.9", False)])
 def test_forwarded_headers_count_from_trusted_proxies_alone(trusted: str, is_https: bool) -> None:
     port = free_port()
