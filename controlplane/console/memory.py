@@ -46,10 +46,17 @@ def parts(observed: Mapping[str, Any], replicas: Sequence[tuple[Mapping[str, Any
         left -= fits
         sizes.append((kind, label, fits))
     if used is not None:
-        # what an engine holds beside weights and cache; without one of ours there is nothing of the kind to speak of
-        sizes.append(("used", _("Activations and graphs") if replicas else _("Other"), left))
+        sizes.append(("used", _rest_label(replicas), left))
         sizes.append(("free", _("Free"), total - min(total, used)))
     return _stacked(sizes, total)
+
+
+def _rest_label(replicas: Sequence[tuple[Mapping[str, Any], float | None]]) -> str:
+    """What an engine holds beside weights and cache; while it has not told those two, it is not told apart."""
+    if not replicas:
+        return _("Other")
+    told = all(facts.get("weights_bytes") and facts.get("kv_cache_bytes") for facts, _usage in replicas)
+    return _("Activations and graphs") if told else _("Engine, not told apart")
 
 
 def joined(stacks: Sequence[Sequence[Part]]) -> list[Part]:
@@ -57,8 +64,8 @@ def joined(stacks: Sequence[Sequence[Part]]) -> list[Part]:
     sizes: dict[str, tuple[str, int]] = {}
     for part in (part for stack in stacks for part in stack):
         label, size = sizes.get(part.kind, (part.label, 0))
-        # one card with an engine is enough for the rest to be called what it mostly is
-        label = part.label if part.kind == "used" and label == _("Other") else label
+        if part.kind == "used" and part.label != label:
+            label = _("Engines and other")
         sizes[part.kind] = (label, size + part.size_bytes)
     total = sum(size for _label, size in sizes.values())
     return _stacked([(kind, label, size) for kind, (label, size) in sizes.items()], total) if total else []

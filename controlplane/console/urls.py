@@ -12,6 +12,7 @@ from controlplane.console.views import (
     deployment_forms,
     deployments,
     deployments_actions,
+    freeze,
     journal,
     keys,
     models,
@@ -34,6 +35,7 @@ from controlplane.console.views import (
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
+    path("freeze/", freeze.switch, name="freeze"),
     path("pulse/", overview.pulse, name="pulse"),
     path("overview/parts/<str:part>/", overview.part, name="overview-part"),
     path("login/", auth.Login.as_view(), name="login"),

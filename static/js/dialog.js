@@ -2,7 +2,15 @@
 const dialog = document.getElementById("dialog");
 
 export function openDialog(url) {
-  htmx.ajax("GET", url, { target: dialog, swap: "innerHTML" });
+  const late = setTimeout(() => {
+    if (dialog.open) return;
+    dialog.replaceChildren(document.getElementById("dialog-waiting").content.cloneNode(true));
+    dialog.showModal();
+  }, 200);
+  htmx.ajax("GET", url, { target: dialog, swap: "innerHTML" }).finally(() => {
+    clearTimeout(late);
+    if (dialog.querySelector("[data-waiting]")) dialog.close();
+  });
 }
 
 document.addEventListener("click", (event) => {
@@ -25,7 +33,31 @@ document.addEventListener("click", (event) => {
 
 document.addEventListener("htmx:afterSwap", (event) => {
   if (event.detail.target === dialog && !dialog.open && dialog.childElementCount) dialog.showModal();
+  offers();
 });
 
-// what was polled inside stops with the content
-dialog.addEventListener("close", () => dialog.replaceChildren());
+// what was polled inside stops with the content; an offer to undo stays in sight until it is too late
+dialog.addEventListener("close", () => {
+  const offer = dialog.querySelector("[data-undo]");
+  if (offer) {
+    const note = document.createElement("div");
+    note.className = "note good";
+    note.append(offer);
+    document.getElementById("toasts").append(note);
+  }
+  dialog.replaceChildren();
+});
+
+const UNDO_MS = 30000;
+const ends = new Map(); // note -> when it is too late
+
+function offers() {
+  for (const form of document.querySelectorAll("[data-undo]:not([data-timed])")) {
+    const { value } = form.elements.note;
+    if (!ends.has(value)) ends.set(value, Date.now() + UNDO_MS);
+    form.dataset.timed = "";
+    setTimeout(() => (form.closest(".toasts .note") ?? form).remove(), Math.max(0, ends.get(value) - Date.now()));
+  }
+}
+
+offers();

@@ -59,8 +59,14 @@ setFollowing(true);
 
 if (!("ended" in log.dataset)) subscribe([`log:${log.dataset.log}`]);
 
+// what there is comes with the first answer; after a while there is nothing
+const answered = () => lines.querySelector("[data-log-waiting]")?.remove();
+setTimeout(answered, 3000);
+on("error", answered);
+
 on("log", ({ subject, lines: fresh }) => {
   if (subject !== `log:${log.dataset.log}`) return;
+  answered();
   lines.querySelector("[data-log-none]")?.remove();
   const newest = Number(lines.lastElementChild?.querySelector(".n")?.textContent ?? -1);
   // after a reconnect lines come again and end at or above the newest; a frame that ends below it counts anew

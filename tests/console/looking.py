@@ -30,6 +30,8 @@ PAGES = {
     "node": "/nodes/gpu-01/",
     "node-cordoned": "/nodes/gpu-02/",
     "node-lost": "/nodes/gpu-03/",
+    "node-forget": "/nodes/gpu-03/do/forget/",
+    "pools": "/pools/",
     "models": "/models/",
     "model": "/models/llama-3.3-70b-instruct/",
     "journal": "/journal/",
@@ -65,3 +67,27 @@ def violations(page: Any) -> list[str]:
 def overflow(page: Any) -> int:
     """How many pixels the page is wider than its window."""
     return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
+
+
+def take_picture(page: Any, path: Path) -> None:
+    """Takes the whole page in a window as high as it is: a bar at the window's bottom lies at the page's end then."""
+    size = page.viewport_size
+    page.set_viewport_size({"width": size["width"], "height": max(size["height"], _height(page))})
+    page.screenshot(path=str(path))
+    page.set_viewport_size(size)
+
+
+def _height(page: Any) -> int:
+    return int(page.evaluate("document.documentElement.scrollHeight"))
+
+
+def hidden_by_the_bar(page: Any) -> int:
+    """How many pixels of the page's end lie behind the bottom bar of a phone, scrolled down as far as it goes."""
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    script = """() => {
+        const bar = document.querySelector(".rail")?.getBoundingClientRect();
+        if (!bar) return 0;
+        const ends = [...document.querySelector("main").children].map((one) => one.getBoundingClientRect().bottom);
+        return Math.round(Math.max(0, ...ends) - bar.top);
+    }"""
+    return int(page.evaluate(script))

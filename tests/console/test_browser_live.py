@@ -86,6 +86,21 @@ def test_scrolling_back_pauses_and_follow_goes_on(site: Site) -> None:
     assert page.inner_text("[data-live-state]").strip() == "Live"
 
 
+def test_scrolling_back_beyond_the_last_minutes_goes_on_in_what_is_kept_longer(site: Site) -> None:
+    in_a_thread(feeding.write_past([CHAT], 200, gap=(0, 0)))
+    page = site.page()
+    page.goto(site.url + "/deployments/llama-70b/")
+    until(page, "document.querySelector('.chart-none').hidden && !document.querySelector('.chart.loading')")
+    for _ in range(6):  # 15 minutes back, in the window of 5
+        page.click("[aria-label=Earlier]")
+    until(page, "document.querySelector('.chart-none').hidden")
+    until(page, "document.querySelector('[data-value=kv_usage]').textContent !== '–'")
+    assert page.inner_text("[data-live-state]").strip() == "Paused"
+    held = page.inner_text("[data-value=kv_usage]")
+    feed(1.5, CHAT)
+    assert page.inner_text("[data-value=kv_usage]") == held
+
+
 def test_a_mark_on_the_time_axis_tells_why(site: Site) -> None:
     page = site.page()
     page.goto(site.url + "/deployments/llama-70b/")
@@ -170,7 +185,7 @@ def test_several_rows_are_picked_and_drained(site: Site) -> None:
     assert page.inner_text("[data-bulk-count]") == "2 selected"
     page.click("[data-bulk] >> text=Drain")
     page.click("dialog button[type=submit]")
-    page.wait_for_selector("text=2 deployments are draining.")
+    page.wait_for_selector("dialog >> text=0 of 2 are done.")
     assert Deployment.objects.filter(desired_state="drained").count() == 2
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.console import feeding
 from tests.console.conftest import Site
-from tests.console.looking import PAGES, overflow, violations
+from tests.console.looking import PAGES, hidden_by_the_bar, overflow, take_picture, violations
 
 pytestmark = [pytest.mark.browser, pytest.mark.services]
 WITH_AXE = ((1440, "light"), (390, "dark"))
@@ -38,11 +38,13 @@ def test_every_page_is_accessible_and_fits(site: Site, pictures: Path, width: in
     for name, path in PAGES.items():
         page.goto(site.url + path)
         page.wait_for_timeout(1200 if name in WITH_DATA else 250)
-        page.screenshot(path=str(pictures / f"{name}-{width}-{theme}.png"), full_page=True)
+        take_picture(page, pictures / f"{name}-{width}-{theme}.png")
         # colours do not depend on the width, nor landmarks and names on the theme: two of the four say it all
         problems = violations(page) if (width, theme) in WITH_AXE else []
         if overflow(page) > 0:
             problems.append(f"it is {overflow(page)} px too wide")
+        if width < 720 and hidden_by_the_bar(page) > 0:
+            problems.append(f"the bottom bar hides {hidden_by_the_bar(page)} px")
         if problems:
             found[name] = problems
     assert found == {}
@@ -55,7 +57,7 @@ def test_the_login_page_is_accessible_and_fits(site: Site, pictures: Path, width
     assert violations(page) == [] and overflow(page) == 0
     page.fill("#id_username", "ada")
     page.fill("#id_password", "wrong")
-    page.click("button[type=submit], button.block")
+    page.click("button[type=submit]")
     page.wait_for_selector("[role=alert]")
     page.screenshot(path=str(pictures / f"login-{width}-{theme}.png"))
     assert violations(page) == [] and overflow(page) == 0
@@ -68,7 +70,7 @@ def test_the_console_in_chinese_fits(site: Site, pictures: Path, width: int) -> 
     for name in ("overview", "deployment", "deployment-new", "nodes", "node", "keys"):
         page.goto(site.url + PAGES[name])
         page.wait_for_timeout(300)
-        page.screenshot(path=str(pictures / f"zh-{name}-{width}.png"), full_page=True)
+        take_picture(page, pictures / f"zh-{name}-{width}.png")
         assert overflow(page) <= 0 and page.get_attribute("html", "lang") == "zh-hans", name
 
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from controlplane.deployments.models import Deployment
 from tests.console import making
-from tests.console.calling import make_client
+from tests.console.calling import HX, make_client
 
 pytestmark = [pytest.mark.django_db, pytest.mark.services, pytest.mark.usefixtures("valkey_server")]
 
@@ -108,3 +110,42 @@ def test_an_external_endpoint_needs_no_model() -> None:
     response = make_client().post("/deployments/new/", {**fields, "external_key": "sk-1"})
     row = Deployment.objects.get(name="bridge")
     assert response.status_code == 302 and (row.engine, row.external_key) == ("external", "sk-1")
+
+
+def test_a_running_endpoint_is_connected_from_the_list_in_one_form() -> None:
+    """The whole way: the button, the choice of the engine, URL, key and model name, the preview, the page after it."""
+    making.make_pool()
+    client = make_client("operator")
+    assert 'href="/deployments/new/"' in client.get("/deployments/").content.decode()
+    assert 'value="external"' in client.get("/deployments/new/").content.decode()
+    fields = client.get("/deployments/new/engine/?engine=external").content.decode()
+    asked = re.findall(r'<(?:input|select)[^>]* name="([^"]+)"[^>]* required', fields)
+    assert asked == ["external_url", "external_model"] and 'name="external_key"' in fields
+    filled = {
+        "name": "bridge", "engine": "external", "external_url": "https://llm.example.org/v1",
+        "external_model": "gpt-oss-20b", "external_key": "sk-secret",
+    }  # fmt: skip
+    preview = client.post("/deployments/new/preview/", filled).content.decode()
+    assert "https://llm.example.org/v1" in preview and "sk-secret" not in preview
+    response = client.post("/deployments/new/", filled, follow=True)
+    page = response.content.decode()
+    assert response.redirect_chain == [("/deployments/bridge/", 302)]
+    assert "https://llm.example.org/v1" in page and "sk-secret" not in page
+    assert 'id="usage-title"' in page and 'id="try-title"' in page
+    assert "/do/scale/" not in page and "/deployments/bridge/logs/" not in page
+    listed = client.get("/deployments/", headers=HX).content.decode()
+    assert "/deployments/bridge/" in listed and "External" in listed
+
+
+def test_an_endpoint_that_can_not_be_is_said_at_its_field() -> None:
+    making.make_pool()
+    filled = {"name": "bridge", "engine": "external", "external_url": "llm.example.org", "external_model": ""}
+    response = make_client("operator").post("/deployments/new/", filled)
+    text = response.content.decode()
+    assert response.status_code == 422 and not Deployment.objects.exists()
+    assert 'id="f-external_url-problem"' in text and 'id="f-external_model-problem"' in text
+
+
+def test_a_form_without_any_pool_says_where_to_make_one() -> None:
+    text = make_client("operator").get("/deployments/new/?engine=external").content.decode()
+    assert "There is no pool yet." in text and 'href="/pools/"' in text

@@ -26,6 +26,14 @@ def test_the_stack_shows_weights_kv_and_what_is_left() -> None:
     assert sum(part.share for part in found) == pytest.approx(1.0)
 
 
+def test_the_rest_is_called_what_is_known_of_it() -> None:
+    full, starting = {"weights_bytes": 20 * GIB, "kv_cache_bytes": 40 * GIB}, {"weights_bytes": 0}
+    labels = [memory.parts(make_observed(), held) for held in ([(full, 0.5)], [(starting, None)], [])]
+    assert [next(part.label for part in found if part.kind == "used") for found in labels] == [
+        "Activations and graphs", "Engine, not told apart", "Other",
+    ]  # fmt: skip
+
+
 def test_what_a_replica_claims_is_cut_to_what_the_card_says() -> None:
     replica = ({"weights_bytes": 60 * GIB, "kv_cache_bytes": 60 * GIB}, 0.0)
     assert sizes(memory.parts(make_observed(used=70), [replica])) == {"weights": 60, "reserved": 10, "free": 10}
@@ -48,5 +56,5 @@ def test_the_accelerators_of_a_node_are_one_stack() -> None:
     assert sizes(found) == {"weights": 20, "kv": 20, "reserved": 20, "used": 16, "free": 84}
     assert [part.kind for part in found] == ["weights", "kv", "reserved", "used", "free"]
     assert (memory.used_bytes(found) / GIB, memory.total_bytes(found) / GIB) == (76, 160)
-    assert {part.label for part in found if part.kind == "used"} == {"Activations and graphs"}
+    assert {part.label for part in found if part.kind == "used"} == {"Engines and other"}
     assert memory.joined([]) == []

@@ -28,6 +28,7 @@ PAGES = (
     "/deployments/do/progress/?name=llama-70b&name=gone", "/nodes/do/progress/?name=gpu-01&name=gpu-02",
 )  # fmt: skip
 OPERATORS = (
+    "/freeze/",
     "/deployments/llama-70b/logs/",
     "/pools/new/", "/pools/lab/edit/", "/pools/lab/do/delete/", "/models/qwen3-8b/variants/bf16/edit/",
     "/deployments/new/", "/deployments/new/engine/?engine=external", "/deployments/new/engine/?engine=simulated",
@@ -77,7 +78,7 @@ def test_a_viewer_sees_no_button_that_writes() -> None:
     for path in PAGES:
         text = client.get(path).content.decode()
         links = re.findall(r'(?:href|data-bulk-do|action)="([^"]+)"', text)
-        writing = [link for link in links if re.search(r"/(do|new|edit|try)/", link)]
+        writing = [link for link in links if re.search(r"/(do|new|edit|try|freeze)/", link)]
         assert writing == [], path
 
 

@@ -23,6 +23,7 @@ from controlplane.deployments.services import checking
 from controlplane.deployments.services import deployments as services
 from controlplane.deployments.wish import DeploymentWish
 from controlplane.domain.errors import RefusedError
+from controlplane.fleet import selectors as fleet
 
 
 @page(roles.OPERATOR, ASKS)
@@ -42,6 +43,7 @@ def new(request: HttpRequest) -> HttpResponse:
             return leave(request, reverse("deployment", args=[name]))
     context = {**_form(engine, values, error), "engines": deployment_wish.engines(), "values": values}
     context["no_variants"] = not catalog.variants().exists()
+    context["no_pools"] = not fleet.pools().exists()
     context["name"] = Field(
         "name", _("Name"), "text", values.get("name", ""), required=True,
         help=_("Lower-case letters, digits and hyphens. Clients send it as the model."),

@@ -102,6 +102,7 @@ def _card(card: Accelerator, holders: Mapping[str, Replica], newest: samples.Sam
         "row": card,
         "observed": card.observed,
         "memory": _stack(card, holders, newest),
+        "measured": card.observed.get("memory_used_bytes") is not None,
         "holders": [holders[one] for one in _owners([card]) if one in holders],
         "foreign": card.observed.get("foreign_processes") or [],
         "mig": card.observed.get("mig_devices") or [],

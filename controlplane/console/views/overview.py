@@ -11,6 +11,7 @@ from controlplane.console import samples
 from controlplane.console.guard import page
 from controlplane.console.views.nodes import fleet_memory
 from controlplane.deployments import selectors
+from controlplane.deployments.services import freeze
 from controlplane.domain.errors import RefusedError
 from controlplane.fleet import selectors as fleet
 from controlplane.fleet.models import Node
@@ -74,6 +75,7 @@ def _pulse() -> dict[str, Any]:
         "alerts": replicas.failed + len(problems),
         "problems": problems[:_PROBLEMS],
         "more_problems": max(0, len(problems) - _PROBLEMS),
+        "freeze": freeze.current(),
         "nodes": nodes["all"],
         "nodes_up": nodes["all"] - nodes["lost"],
         **samples.totals(("tokens_per_s", "running", "waiting")),

@@ -16,7 +16,7 @@ from controlplane.console import sentences, undo
 from controlplane.console.dialogs import leave
 from controlplane.console.guard import ACTS, actor, page, person
 from controlplane.console.undo import Back
-from controlplane.deployments.services import deployments
+from controlplane.deployments.services import deployments, freeze
 from controlplane.deployments.wish import DeploymentWish
 from controlplane.domain.errors import RefusedError
 from controlplane.fleet.services import nodes
@@ -89,6 +89,14 @@ def _card(who: Actor, back: Back) -> object:
     return nodes.cordon_accelerator(actor=who, node=back.name, expected_version=back.version, **back.values)
 
 
+def _freeze(who: Actor, back: Back) -> object:
+    return freeze.apply(actor=who, expected_version=back.version, **back.values)
+
+
+def _overview(_back: Back) -> str:
+    return reverse("overview")
+
+
 def _deployment_page(back: Back) -> str:
     return reverse("deployment", args=[back.name])
 
@@ -105,4 +113,5 @@ COUNTERS = {
     "node": Counter(_node, _node_page),
     "pool": Counter(_pool, _node_page),
     "card": Counter(_card, _node_page),
+    "freeze": Counter(_freeze, _overview),
 }
