@@ -18,14 +18,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
 
     def group(item: pytest.Item) -> str:
-        for marker in ("stack", "engine"):
-            if item.get_closest_marker(marker):
-                return "engine"
-        return item.nodeid.partition("::")[0]
+        file = item.nodeid.partition("::")[0]
+        # nodes of tests name their replicas alike, and a node ends what is left of a replica on its whole machine
+        if file.startswith(("tests/workers/node/", "tests/embedded/test_node.py")):
+            return "node"
+        return "engine" if item.get_closest_marker("stack") or item.get_closest_marker("engine") else file
 
     def rank(item: pytest.Item) -> int:
-        if group(item) == "engine":
-            return 1 if item.get_closest_marker("stack") else 0
+        if item.get_closest_marker("engine"):
+            return 0
+        if item.get_closest_marker("stack"):
+            return 1
         return 2 if item.get_closest_marker("browser") else 3
 
     items.sort(key=rank)
