@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 
 TOKEN = "$HEADWORKS_TOKEN"  # noqa: S105
+KEY = "$HEADWORKS_KEY"
 
 
 def call(method: str, path: str, body: Mapping[str, Any] | None = None, *, version: int | None = None) -> str:
@@ -27,4 +28,17 @@ def call(method: str, path: str, body: Mapping[str, Any] | None = None, *, versi
         # a single quote ends the shell's string; it is put outside of it
         text = json.dumps(body, ensure_ascii=False, indent=2 if len(body) > 2 else None).replace("'", "'\\''")
         lines.append(f"  -d '{text}'")
+    return " \\\n".join(lines)
+
+
+def chat(model: str, prompt: str) -> str:
+    """Returns a curl command that asks the gateway for what the box to try a model asks; the key is a variable."""
+    body = {"model": model, "messages": [{"role": "user", "content": prompt}], "stream": True}
+    text = json.dumps(body, ensure_ascii=False).replace("'", "'\\''")
+    lines = [
+        f"curl -N {settings.GATEWAY_URL}/v1/chat/completions",
+        f'  -H "Authorization: Bearer {KEY}"',
+        '  -H "Content-Type: application/json"',
+        f"  -d '{text}'",
+    ]
     return " \\\n".join(lines)

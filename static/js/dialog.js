@@ -41,8 +41,13 @@ dialog.addEventListener("close", () => {
   const offer = dialog.querySelector("[data-undo]");
   if (offer) {
     const note = document.createElement("div");
+    const line = document.createElement("div");
+    const what = document.createElement("p");
     note.className = "note good";
-    note.append(offer);
+    line.className = "row-between";
+    what.textContent = dialog.querySelector("#dialog-title").textContent;
+    line.append(what, offer);
+    note.append(line);
     document.getElementById("toasts").append(note);
   }
   dialog.replaceChildren();

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import psycopg
 import pytest
 from django.conf import settings
 from django.core.management import call_command
@@ -88,6 +89,19 @@ def console_url(django_db_setup: None) -> Iterator[str]:
     yield f"http://127.0.0.1:{port}"
     process.terminate()
     process.wait(20)
+    end_other_sessions()
+
+
+def end_other_sessions() -> None:
+    """Ends what PostgreSQL still has of a console that is gone: the test database can't be dropped before."""
+    database = connection.settings_dict
+    own = connection.connection.info.backend_pid if connection.connection else 0
+    address = {"dbname": "postgres", "host": database["HOST"], "user": database["USER"]}
+    with psycopg.connect(**address, autocommit=True) as other:
+        other.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s AND pid <> %s",
+            (database["NAME"], own),
+        )
 
 
 def start_console(port: int) -> subprocess.Popen[bytes]:

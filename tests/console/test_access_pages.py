@@ -38,6 +38,21 @@ def test_a_tenant_is_made_and_a_used_one_is_not_removed() -> None:
     assert response.status_code == 409 and "tenant_in_use" in response.content.decode()
 
 
+def test_a_tenant_is_changed_unless_somebody_was_quicker() -> None:
+    row = making.make_tenant("search")
+    client = make_client()
+    fields = {"description": "new words", "version": str(row.version)}
+    assert client.post("/access/tenants/search/edit/", fields, headers=HX).status_code == 204
+    assert Tenant.objects.get(name="search").description == "new words"
+    assert client.post("/access/tenants/search/edit/", {**fields, "description": "x"}, headers=HX).status_code == 409
+
+
+def test_a_menu_that_would_be_too_long_is_a_text_field() -> None:
+    Tenant.objects.bulk_create(Tenant(name=f"t{number}") for number in range(201))
+    text = make_client().get("/access/keys/new/", headers=HX).content.decode()
+    assert "too many for a menu" in text and '<input id="f-tenant"' in text
+
+
 def test_a_user_is_made_changed_and_removed() -> None:
     client = make_client()
     fields = {"username": "cy", "role": "viewer", "password": "long enough 1", "email": ""}

@@ -10,7 +10,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from controlplane.console import charts, progress, samples, sentences, settings_diff, usage, words
+from controlplane.console import charts, progress, rest, samples, sentences, settings_diff, usage, words
 from controlplane.console.guard import is_fragment, page
 from controlplane.console.lists import listing, params_of
 from controlplane.console.views.journal import event_list
@@ -36,6 +36,7 @@ def overview(request: HttpRequest, name: str) -> HttpResponse:
             **_head(deployment, "overview"),
             "charts": charts.deployment(name),
             "usage": usage.of_deployment(name, timezone.now()),
+            "chat": rest.chat(name, _("What is the capital of France?")),
         },
     )
 

@@ -52,7 +52,7 @@ def _dialog(row: Freeze, values: Values, back: str) -> Dialog:
         _("Traffic goes on, and an engine that dies is started again on its node."),
     ]
     why = Field("reason", _("Why"), value=reason, full=True)
-    return Dialog(_("Freeze everything"), _("Freeze"), says, (why,), call, True, back, None, row.version, hidden)
+    return Dialog(_("Freeze everything"), _("Freeze"), says, (why,), call, False, back, None, row.version, hidden)
 
 
 def _numbers() -> list[str]:
