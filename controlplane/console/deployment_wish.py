@@ -138,6 +138,7 @@ def filled(wish: DeploymentWish) -> dict[str, str]:
 def as_body(wish: DeploymentWish) -> dict[str, object]:
     """Returns the wish as the body of the REST call; a key is shown as a shell variable."""
     body: dict[str, object] = {"engine": wish.engine, "pool": wish.pool, "desired_state": wish.desired_state}
+    body["note"] = wish.note
     if wish.engine == Engine.EXTERNAL:
         body |= {"external_url": wish.external_url, "external_model": wish.external_model}
         return body | ({"external_key": "…"} if wish.external_key else {})

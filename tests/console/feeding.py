@@ -43,10 +43,7 @@ def _parts(subject: str, t: float, number: int) -> list[SamplePart]:
         "waiting": float(max(0, round(40 * (load - 0.7)))),
         "tokens_per_s": 2600 * load,
         "preemptions": 0.0,
-        "engine_ttft_p50": 0.1,
-        "engine_ttft_p95": 0.25 if load < 0.8 else 0.5,
-        "engine_itl_p50": 0.025,
-        "engine_itl_p95": 0.05,
+        **_coarse(load),
     }
     gateway = {
         "requests_per_s": 11 * load,
@@ -65,6 +62,14 @@ def _parts(subject: str, t: float, number: int) -> list[SamplePart]:
         SamplePart(subject, "collector:gpu-01", t, engine),
         SamplePart(subject, "gateway:test", t, gateway, spread),
     ]
+
+
+def _coarse(load: float) -> dict[str, float]:
+    """What an engine says of itself: the bounds of its few buckets."""
+    ttft, itl = (0.1, 0.25 if load < 0.8 else 0.5), (0.025, 0.05)
+    return dict(
+        zip(("engine_ttft_p50", "engine_ttft_p95", "engine_itl_p50", "engine_itl_p95"), (*ttft, *itl), strict=True)
+    )
 
 
 def _counts(middle: float, spread: float) -> dict[int, int]:

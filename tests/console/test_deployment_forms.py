@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import html
 import re
 
 import pytest
@@ -65,8 +66,10 @@ def test_a_name_that_is_taken_is_said_at_the_name() -> None:
 def test_the_preview_shows_the_command_line_or_what_is_wrong() -> None:
     making.make_variant(), making.make_pool()
     client = make_client()
-    good = client.post("/deployments/new/preview/", make_fields(**{"settings.max_num_seqs": "8"})).content.decode()
-    assert "--max-num-seqs 8" in good and "curl -X PUT" in good
+    filled = make_fields(**{"settings.max_num_seqs": "8", "note": "fewer seats"})
+    good = html.unescape(client.post("/deployments/new/preview/", filled).content.decode())
+    assert "--max-num-seqs 8" in good and "curl -X PUT" in good and "If-None-Match: *" in good
+    assert '"note": "fewer seats"' in good and '"max_num_seqs": 8' in good
     assert "settings.max_num_seqs" in client.post(
         "/deployments/new/preview/", make_fields(**{"settings.max_num_seqs": "0"})
     ).content.decode()  # fmt: skip
