@@ -75,7 +75,8 @@ class Installation:
         for node in NODES:
             for one in processes.strays(self.folder / "home" / "node" / node / "replicas", []):
                 marks = dict(item.partition(b"=")[::2] for item in processes._environment(one.pid))
-                found.setdefault(marks[processes.MARK.encode()].decode(), []).append(one.pid)
+                folder = Path(marks.get(processes.MARK.encode(), b"").decode())
+                found.setdefault(folder.name, []).append(one.pid)
         return found
 
     def end(self) -> None:

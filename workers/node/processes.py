@@ -20,9 +20,9 @@ from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
-# In the engine's environment; they find a process whose pid was never written down, and whose record is lost.
-MARK = "HEADWORKS_REPLICA_ID"
-MARK_FOLDER = "HEADWORKS_REPLICA_FOLDER"
+# In the engine's environment: the replica's folder. It finds a process whose pid was never written down or whose record
+# is lost, and never one of another installation on this machine.
+MARK = "HEADWORKS_REPLICA_FOLDER"
 _CLOCK_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -81,10 +81,9 @@ def started_at(identity: Identity) -> float:
     raise OSError("/proc/stat has no line btime")
 
 
-def start(replica_id: str, argv: Sequence[str], env: Mapping[str, str], log: Path, folder: Path) -> Identity:
-    """Starts an engine in its own session with its output appended to `log`; raises OSError when it can't be.
-
-    `env` is the whole environment but for the marks.
+def start(argv: Sequence[str], env: Mapping[str, str], log: Path, folder: Path) -> Identity:
+    """Starts an engine in its replica's folder, in its own session, with its output appended to `log`; raises OSError
+    when it can't be. `env` is the whole environment but for `MARK`.
 
     None of our descriptors goes to the engine: they would keep sockets and files of the worker alive for days.
     """
@@ -92,7 +91,7 @@ def start(replica_id: str, argv: Sequence[str], env: Mapping[str, str], log: Pat
     try:
         child = subprocess.Popen(
             list(argv),
-            env={**env, MARK: replica_id, MARK_FOLDER: str(folder.resolve())},
+            env={**env, MARK: str(folder.resolve())},
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=descriptor,
@@ -151,20 +150,21 @@ def members(identity: Identity) -> list[Stat]:
     return [one for one in _everybody() if not one.is_dead and identity.pid in (one.group, one.session)]
 
 
-def marked(replica_id: str) -> list[Stat]:
-    """Returns the living processes that were started for a replica, by their environment, in order of their start.
+def marked(folder: Path) -> list[Stat]:
+    """Returns the living processes that were started for the replica with this folder, by their environment, in order
+    of their start.
 
     It finds what left the session, and a leader whose pid was never written down. A process that overwrites its
     environment (with a title for `ps`) is not seen.
     """
-    sought = f"{MARK}={replica_id}".encode()
+    sought = f"{MARK}={folder.resolve()}".encode()
     found = [one for one in _everybody() if not one.is_dead and sought in _environment(one.pid)]
     return sorted(found, key=lambda one: (one.started_ticks, one.pid))
 
 
-def find_leader(replica_id: str) -> Identity | None:
-    """Returns the living leader that was started for a replica, None when there is none."""
-    for one in marked(replica_id):
+def find_leader(folder: Path) -> Identity | None:
+    """Returns the living leader that was started for the replica with this folder, None when there is none."""
+    for one in marked(folder):
         if one.session == one.pid:
             return Identity(one.pid, one.started_ticks, place())
     return None
@@ -172,8 +172,8 @@ def find_leader(replica_id: str) -> Identity | None:
 
 def strays(replicas: Path, known: Collection[str]) -> list[Stat]:
     """Returns the living processes that were started from the given folder of replicas for none of the known ones."""
-    folders = f"{MARK_FOLDER}={replicas.resolve()}/".encode()
-    ours = {f"{MARK_FOLDER}={replicas.resolve() / replica_id}".encode() for replica_id in known}
+    folders = f"{MARK}={replicas.resolve()}/".encode()
+    ours = {f"{MARK}={replicas.resolve() / replica_id}".encode() for replica_id in known}
     found = []
     for one in _everybody():
         marks = {item for item in _environment(one.pid) if item.startswith(folders)}
@@ -182,9 +182,9 @@ def strays(replicas: Path, known: Collection[str]) -> list[Stat]:
     return found
 
 
-def signal_all(identity: Identity, replica_id: str, number: signal.Signals) -> None:
+def signal_all(identity: Identity, folder: Path, number: signal.Signals) -> None:
     """Sends a signal to every living process of an engine; nobody there is no error."""
-    send({one.pid for one in (*members(identity), *marked(replica_id))}, number)
+    send({one.pid for one in (*members(identity), *marked(folder))}, number)
 
 
 def send(pids: Collection[int], number: signal.Signals) -> None:
@@ -198,9 +198,9 @@ def send(pids: Collection[int], number: signal.Signals) -> None:
             logger.warning("process %d of an engine belongs to another user and can't be ended", pid)
 
 
-def is_gone(identity: Identity, replica_id: str) -> bool:
+def is_gone(identity: Identity, folder: Path) -> bool:
     """Returns whether not one process of the engine is left."""
-    return not members(identity) and not marked(replica_id)
+    return not members(identity) and not marked(folder)
 
 
 def _everybody() -> list[Stat]:

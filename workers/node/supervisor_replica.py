@@ -52,7 +52,7 @@ class SupervisedReplica(KeptReplica):
 
     def _find_unrecorded(self, now: float) -> None:
         launch = self.machine.launch
-        self.identity = processes.find_leader(self.machine.replica_id)
+        self.identity = processes.find_leader(self.log_path.parent)
         if self.identity is not None:
             self.handle(events.Launched(launch, self.identity.pid), now)
         else:
@@ -131,9 +131,9 @@ class SupervisedReplica(KeptReplica):
             case events.SignalGroup(signal=name):
                 if self.identity is not None:
                     number = signal.SIGTERM if name == "TERM" else signal.SIGKILL
-                    processes.signal_all(self.identity, self.machine.replica_id, number)
+                    processes.signal_all(self.identity, self.log_path.parent, number)
             case events.ConfirmGone():
-                if self.identity is None or processes.is_gone(self.identity, self.machine.replica_id):
+                if self.identity is None or processes.is_gone(self.identity, self.log_path.parent):
                     self.handle(events.GroupGone(self.machine.launch), now)
                     self._release()
 
@@ -178,11 +178,11 @@ class SupervisedReplica(KeptReplica):
         engine_log.write_headline(self.log_path, attempt, now)
         self.save()  # before the process exists, so that one whose pid was never written down is looked for
         env = process_environment(os.environ, command)
-        self.identity = processes.start(replica_id, command.argv, env, self.log_path, folder)
+        self.identity = processes.start(command.argv, env, self.log_path, folder)
 
     def _end_leftovers(self) -> None:
         """After its record was lost a replica begins anew while its engine still runs and holds the accelerators."""
-        left = processes.marked(self.machine.replica_id)
+        left = processes.marked(self.log_path.parent)
         if left:
             processes.send([one.pid for one in left], signal.SIGKILL)
             text = "An engine of this replica was still running although its record is lost; it was killed."

@@ -140,9 +140,13 @@ class Bench:
         assert record.pid is not None and record.process_started_ticks is not None
         return processes.Identity(record.pid, record.process_started_ticks, record.process_place)
 
+    def processes(self, replica_id: str = "r1") -> list[int]:
+        """Returns the living processes of a replica."""
+        return [one.pid for one in processes.marked(records.replica_folder(self.folder, replica_id))]
+
     def kill_leftovers(self) -> list[int]:
         """Ends what a failed test has left; returns the pids, which a passed test has none of."""
-        found = [one.pid for wish in self.everything() for one in processes.marked(wish)]
+        found = [pid for replica_id in self.everything() for pid in self.processes(replica_id)]
         for pid in found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

@@ -57,4 +57,5 @@ def worker(tmp_path: Path, bench: Bench) -> Iterator[Worker]:
     yield one
     if one.process is not None:
         one.end(signal.SIGKILL)
-    assert "Traceback" not in one.log.read_text()
+    if one.log.exists():  # a test that was skipped has started none
+        assert "Traceback" not in one.log.read_text()

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from tests.workers.node.bench import Bench, Stream, eventually, make_replica
-from workers.node import processes
 
 pytestmark = pytest.mark.services
 
@@ -19,7 +18,7 @@ def test_closing_lets_requests_finish_and_leaves_no_engine(bench: Bench) -> None
     assert stream.read_to_end().endswith(b"data: [DONE]\n\n")
     eventually((bench.folder / "stopped-all").exists, "everything is stopped")
     assert not (bench.folder / "stop-all").exists()
-    assert not processes.marked("r1") and not processes.marked("r2")
+    assert not bench.processes("r1") and not bench.processes("r2")
 
 
 def test_a_closed_node_starts_nothing_until_its_worker_starts_anew(bench: Bench) -> None:

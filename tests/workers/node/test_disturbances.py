@@ -114,7 +114,7 @@ def test_an_engine_whose_record_is_damaged_is_ended_before_its_replica_starts_an
     bench.start()
     eventually(lambda: not processes.is_alive(old), "the engine without a record is ended")
     eventually(lambda: (one := bench.seen()) and one.state == "ready" and one.pid != old.pid, "it serves anew")
-    assert [one.pid for one in processes.marked("r1")] == [bench.identity().pid]
+    assert bench.processes("r1") == [bench.identity().pid]
     stop_all(bench)
 
 
@@ -208,7 +208,7 @@ def test_two_supervisors_never_keep_one_folder(bench: Bench) -> None:
     twin.start()
     bench.want(make_replica("r2"))
     bench.wait_for("ready", "r2")
-    assert len(processes.marked("r1")) == len(processes.marked("r2")) == 1
+    assert len(bench.processes("r1")) == len(bench.processes("r2")) == 1
     (first,) = {report.incarnation for report in [bench.report()] if report}
     bench.stop()
     eventually(lambda: (one := bench.report()) and one.incarnation != first, "the other one takes over")
@@ -311,7 +311,7 @@ def test_an_engine_that_closes_its_port_and_lives_is_replaced(bench: Bench) -> N
     failed = bench.wait_for("failed", after_seq=ready.seq)
     assert failed.transitions[-1].reason.code == "health_lost"
     bench.wait_for("ready", after_seq=failed.seq)
-    assert len(processes.marked("r1")) == 1
+    assert len(bench.processes("r1")) == 1
     stop_all(bench)
 
 
@@ -319,9 +319,9 @@ def test_a_child_in_a_session_of_its_own_is_ended_with_its_engine(bench: Bench) 
     bench.start()
     bench.want(make_replica(spawns_daemon=True))
     bench.wait_for("ready")
-    assert len(processes.marked("r1")) == 2
+    assert len(bench.processes("r1")) == 2
     stop_all(bench)
-    assert not processes.marked("r1")
+    assert not bench.processes("r1")
 
 
 def test_a_stranger_under_the_pid_of_a_record_is_not_touched(bench: Bench) -> None:

@@ -21,15 +21,15 @@ class Starter:
         self.folder = folder
         self.log = folder / "engine.log"
 
-    def __call__(self, script: str, replica_id: str = "rep1") -> Identity:
+    def __call__(self, script: str) -> Identity:
         argv = [sys.executable, "-c", script]
-        return processes.start(replica_id, argv, {"PATH": os.environ["PATH"]}, self.log, self.folder)
+        return processes.start(argv, {"PATH": os.environ["PATH"]}, self.log, self.folder)
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Starter]:
     yield Starter(tmp_path)
-    for one in processes.marked("rep1"):
+    for one in processes.marked(tmp_path):
         os.kill(one.pid, signal.SIGKILL)
         eventually(lambda pid=one.pid: _reaped_or_gone(pid), "the process is gone")  # type: ignore[misc]
 
@@ -113,40 +113,49 @@ def test_children_of_a_dead_leader_are_found_and_ended(start: Starter) -> None:
     kill_leader(identity)
     assert not processes.is_alive(identity)
     assert len(processes.members(identity)) == 1
-    assert not processes.is_gone(identity, "rep1")
-    processes.signal_all(identity, "rep1", signal.SIGKILL)
-    eventually(lambda: processes.is_gone(identity, "rep1"), "the child ended")
+    assert not processes.is_gone(identity, start.folder)
+    processes.signal_all(identity, start.folder, signal.SIGKILL)
+    eventually(lambda: processes.is_gone(identity, start.folder), "the child ended")
 
 
 def test_a_child_in_a_group_of_its_own_is_found_by_the_session(start: Starter) -> None:
     identity = start("import os, time\nif os.fork() == 0: os.setpgid(0, 0)\ntime.sleep(60)")
     eventually(lambda: len({one.group for one in processes.members(identity)}) == 2, "two groups in one session")
-    processes.signal_all(identity, "rep1", signal.SIGKILL)
-    eventually(lambda: processes.reap(identity) or processes.is_gone(identity, "rep1"), "both ended")
-    eventually(lambda: processes.is_gone(identity, "rep1"), "both ended")
+    processes.signal_all(identity, start.folder, signal.SIGKILL)
+    eventually(lambda: processes.reap(identity) or processes.is_gone(identity, start.folder), "both ended")
+    eventually(lambda: processes.is_gone(identity, start.folder), "both ended")
 
 
 def test_a_child_that_left_the_session_is_found_by_its_mark(start: Starter) -> None:
     identity = start("import os, time\nif os.fork() == 0: os.setsid()\ntime.sleep(60)")
-    eventually(lambda: len(processes.marked("rep1")) == 2 and len(processes.members(identity)) == 1, "one left")
+    eventually(lambda: len(processes.marked(start.folder)) == 2 and len(processes.members(identity)) == 1, "one left")
     kill_leader(identity)
-    assert not processes.is_gone(identity, "rep1")
-    processes.signal_all(identity, "rep1", signal.SIGKILL)
-    eventually(lambda: processes.is_gone(identity, "rep1"), "the child ended")
+    assert not processes.is_gone(identity, start.folder)
+    processes.signal_all(identity, start.folder, signal.SIGKILL)
+    eventually(lambda: processes.is_gone(identity, start.folder), "the child ended")
 
 
 def test_a_leader_is_found_by_its_mark(start: Starter) -> None:
     identity = start(WITH_CHILD)
     eventually(lambda: len(processes.members(identity)) == 2, "leader and child")
-    assert processes.find_leader("rep1") == identity
-    assert processes.find_leader("rep2") is None
-    assert processes.find_leader("rep") is None, "the whole name counts"
+    assert processes.find_leader(start.folder) == identity
+    assert processes.find_leader(start.folder / "other") is None
+    assert processes.find_leader(start.folder.parent) is None, "the whole path counts"
+
+
+def test_a_folder_is_the_same_however_it_is_spelled(start: Starter, tmp_path_factory: pytest.TempPathFactory) -> None:
+    identity = start(SLEEP)
+    link = tmp_path_factory.mktemp("links") / "link"
+    link.symlink_to(start.folder)
+    assert processes.find_leader(link) == identity
+    assert [one.pid for one in processes.strays(link.parent.resolve(), [])] == []
+    assert [one.pid for one in processes.strays(start.folder.parent, ["another"])] == [identity.pid]
 
 
 def test_signalling_what_is_gone_is_no_error(start: Starter) -> None:
     identity = start("pass")
     eventually(lambda: processes.reap(identity), "it ended")
-    processes.signal_all(identity, "rep1", signal.SIGTERM)
+    processes.signal_all(identity, start.folder, signal.SIGTERM)
 
 
 def test_output_is_appended_to_the_log_with_private_mode(start: Starter) -> None:

@@ -33,7 +33,7 @@ def fleet(
     client.close()
     ending.set()
     thread.join()
-    assert not processes.marked("sim1")
+    assert not processes.strays(tmp_path / "node" / "sim-02" / "replicas", [])
 
 
 def newest(client: redis.Redis) -> dict[str, NodeReport]:
