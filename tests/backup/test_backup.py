@@ -8,18 +8,23 @@ from pathlib import Path
 import pytest
 from django.apps import apps
 from django.contrib.auth import authenticate
+from django.contrib.auth.models import Group
+from django.contrib.sessions.models import Session
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 
 from controlplane.accounts.models import ApiKey, ApiToken, User
 from controlplane.accounts.services import keys, tenants, tokens, users
 from controlplane.backup import dump, load, tables
+from controlplane.deployments.controller.carry_out import Reconciler
 from controlplane.deployments.models import Deployment, Replica, Revision
-from controlplane.deployments.services import deployments
+from controlplane.deployments.services import bootstrap, deployments, steps
 from controlplane.domain.errors import RefusedError
-from controlplane.fleet.models import Node
+from controlplane.fleet.models import Node, Reservation
+from controlplane.fleet.services import reservations
 from controlplane.journal.models import Event
+from controlplane.lib.ids import secret_hash
 from controlplane.telemetry.models import RollupMinute
 from controlplane.telemetry.services import partitions
 from controlplane.traffic.models import UsageMinute
@@ -214,7 +219,9 @@ def test_a_damaged_file_restores_nothing(tmp_path: Path, damage: str) -> None:
     assert not User.objects.exists()
 
 
-def rewrite(path: Path, *, drop: tuple[str, str] = ("", ""), **head: object) -> None:
+def rewrite(
+    path: Path, *, drop: tuple[str, str] = ("", ""), change: tuple[str, dict] = ("", {}), **head: object
+) -> None:
     """Changes a backup as another version would have written it."""
     import hashlib
 
@@ -223,6 +230,8 @@ def rewrite(path: Path, *, drop: tuple[str, str] = ("", ""), **head: object) -> 
     for one in old:
         if one.get("model") == drop[0]:
             del one["row"][drop[1]]
+        if one.get("model") == change[0]:
+            one["row"] |= change[1]
     text = "".join(json.dumps(one) + "\n" for one in old[:-1])
     end = {**old[-1], "sha256": hashlib.sha256(text.encode()).hexdigest()}
     path.write_text(text + json.dumps(end) + "\n")
@@ -248,3 +257,130 @@ def test_the_commands_speak_json_and_refuse_in_a_sentence(tmp_path: Path) -> Non
     out = StringIO()
     call_command("restore", str(path), "--json", stdout=out)
     assert json.loads(out.getvalue())["rows"]["accounts.User"] == 1
+
+
+# -- in place of what is there -----------------------------------------------------------------------------------------
+
+
+def make_bootstrapped(tmp_path: Path) -> bootstrap.FirstSecrets:
+    """What `make up` leaves on a new machine, with an engine that runs and a person who is logged in."""
+    model = tmp_path / "model"
+    model.mkdir()
+    made = bootstrap.bootstrap(model_path=str(model))
+    node = make_node("fresh")
+    row = make_replica(Deployment.objects.get(name="smollm2"), node=node, state="ready")
+    steps.write(replica_id=row.pk, from_state="pending", to_state="placed", code="placed", message="Placed.")
+    with transaction.atomic():
+        reservations.take(node="fresh", uuids=["fresh-0"], owner_kind="replica", owner_id=row.pk)
+    Session.objects.create(session_key="s" * 32, session_data="x", expire_date=timezone.now())
+    User.objects.get().groups.add(Group.objects.create(name="g"))
+    return made
+
+
+def test_a_backup_takes_the_place_of_what_bootstrap_made(tmp_path: Path) -> None:
+    make_installation()
+    first, second = tmp_path / "first", tmp_path / "second"
+    dump.dump(first, secrets=True, telemetry=False)
+    empty()
+    made = make_bootstrapped(tmp_path)
+    load.load(first, replace=True)
+    Event.objects.filter(verb="system.restored").delete()
+    Node.objects.update(desired_version=0)
+    dump.dump(second, secrets=True, telemetry=False)
+    assert body(first) == body(second)
+    assert authenticate(username="ada", password="a quiet long river") is not None
+    assert authenticate(username=made.username, password=made.password) is None
+    assert not ApiToken.objects.filter(token_hash=secret_hash(made.api_token or "")).exists()
+    assert [Replica.objects.count(), Reservation.objects.count(), Session.objects.count()] == [0, 0, 0]
+
+
+def test_after_it_bootstrap_makes_nothing_new_and_the_controller_goes_on(tmp_path: Path) -> None:
+    make_installation()
+    dump.dump(tmp_path / "b", secrets=True, telemetry=False)
+    empty()
+    make_bootstrapped(tmp_path)
+    load.load(tmp_path / "b", replace=True)
+    again = bootstrap.bootstrap(model_path="")
+    assert (again.password, again.api_token, again.gateway_key) == (None, None, None)
+    reconciler = Reconciler()
+    for _ in range(5):
+        reconciler.run(timezone.now().timestamp())
+    assert Replica.objects.filter(deployment__name="chat", state="placed", node__name="n1").count() == 2
+
+
+def test_roll_ups_stay_unless_the_backup_has_its_own(tmp_path: Path) -> None:
+    minute = datetime(2020, 5, 1, 12, 0, tzinfo=UTC)
+    partitions.ensure(first=minute.date(), last=minute.date())
+    RollupMinute.objects.create(minute=minute, subject="deployment:a", covered_s=60, counters={})
+    dump.dump(tmp_path / "without", secrets=True, telemetry=False)
+    dump.dump(tmp_path / "with", secrets=True, telemetry=True)
+    RollupMinute.objects.create(minute=minute, subject="deployment:b", covered_s=60, counters={})
+    load.load(tmp_path / "without", replace=True)
+    assert RollupMinute.objects.count() == 2
+    load.load(tmp_path / "with", replace=True)
+    assert [one.subject for one in RollupMinute.objects.all()] == ["deployment:a"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "row"])
+def test_a_replacement_that_fails_changes_nothing(tmp_path: Path, damage: str) -> None:
+    make_installation()
+    path = tmp_path / "b"
+    dump.dump(path, secrets=True, telemetry=False)
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:-20])
+    else:
+        rewrite(path, change=("deployments.Deployment", {"pool_id": 9999}))  # found out only at the very end
+    before = (User.objects.get().pk, Deployment.objects.count(), Replica.objects.count(), Event.objects.count())
+    with pytest.raises(RefusedError) as refused:
+        load.load(path, replace=True)
+    assert refused.value.code == {"cut": "backup_damaged", "row": "backup_does_not_fit"}[damage]
+    assert before == (
+        User.objects.get().pk, Deployment.objects.count(), Replica.objects.count(), Event.objects.count(),
+    )  # fmt: skip
+
+
+def test_the_command_asks_before_it_replaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_installation()
+    path = tmp_path / "b"
+    dump.dump(path, secrets=True, telemetry=False)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    answers = ["", "yes", "no", "replace"]
+    monkeypatch.setattr("builtins.input", lambda text: answers.pop(0))
+    for _ in range(3):
+        err = StringIO()
+        with pytest.raises(CommandError, match="Nothing was changed"):
+            call_command("restore", str(path), "--replace", stderr=err)
+        assert "1 of accounts.User" in err.getvalue() and "2 of deployments.Deployment" in err.getvalue()
+    assert Replica.objects.exists()
+    call_command("restore", str(path), "--replace", stderr=StringIO(), stdout=StringIO())
+    assert not Replica.objects.exists()
+
+
+def test_where_nobody_can_be_asked_the_command_wants_a_yes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_installation()
+    path = tmp_path / "b"
+    dump.dump(path, secrets=True, telemetry=False)
+    monkeypatch.setattr("sys.stdin", StringIO())
+    with pytest.raises(CommandError, match="give --yes as well"):
+        call_command("restore", str(path), "--replace")
+    out = StringIO()
+    call_command("restore", str(path), "--replace", "--yes", "--json", stdout=out)
+    assert json.loads(out.getvalue())["rows"]["deployments.Deployment"] == 2
+
+
+def test_tables_in_use_are_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_installation()
+    dump.dump(tmp_path / "b", secrets=True, telemetry=False)
+    monkeypatch.setattr(load, "LOCK_TIMEOUT_MS", 100)
+    other = connection.copy()
+    try:
+        with other.cursor() as cursor:
+            cursor.execute("BEGIN")
+            cursor.execute("LOCK TABLE deployments_deployment IN ACCESS SHARE MODE")
+            with pytest.raises(RefusedError) as refused:
+                load.load(tmp_path / "b", replace=True)
+            cursor.execute("ROLLBACK")
+    finally:
+        other.close()
+    assert refused.value.code == "tables_in_use"
+    load.load(tmp_path / "b", replace=True)

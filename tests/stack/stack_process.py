@@ -22,8 +22,8 @@ from controlplane.embedded.proc import ProcessId
 from tests.stack import process_tree
 
 UP_LIMIT_S = 600
-# what the tests' own services have set, and would lead the stack to them
-_NOT_HANDED_ON = ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE")
+# what the tests' own services have set, and would lead the stack to them; and what a make around this one has
+_NOT_HANDED_ON = ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE", "MAKEFLAGS", "MAKELEVEL", "MFLAGS")
 
 
 def free_port() -> int:

@@ -198,21 +198,26 @@ def test_who_does_not_lead_publishes_nothing(made: Publishing) -> None:
 
 def test_a_late_writer_does_not_overwrite_a_newer_snapshot(made: Publishing) -> None:
     made.publisher.run(NOW)
-    late = documents.build_snapshot(NOW)
-    made.publisher._write(late.encode(10**6, NOW), 10**6, NOW)
-    assert made.publisher._write(late.encode(5, NOW), 5, NOW) == 10**6
+    first = snapshot(made.client)
+    assert first is not None
+    late, newer = documents.build_snapshot(NOW), first.version + 10**6
+    made.publisher._write(late.encode(newer, NOW), newer, NOW)
+    assert made.publisher._write(late.encode(5, NOW), 5, NOW) == newer
     kept = snapshot(made.client)
     assert kept is not None
-    assert kept.version == 10**6
+    assert kept.version == newer
 
 
 def test_a_database_made_anew_publishes_above_what_valkey_still_has(made: Publishing) -> None:
-    left = RoutingSnapshot(SNAPSHOT_SCHEMA, 10**9, NOW)
-    made.publisher._write(wire.encode(left), left.version, NOW)
     made.publisher.run(NOW)
+    first = snapshot(made.client)
+    assert first is not None
+    left = RoutingSnapshot(SNAPSHOT_SCHEMA, first.version + 10**6, NOW)
+    made.publisher._write(wire.encode(left), left.version, NOW)
+    made.publisher.run(NOW + 1)
     now = snapshot(made.client)
     assert now is not None
-    assert now.version > 10**9
+    assert now.version > left.version
 
 
 def test_a_publication_that_failed_is_made_up_for_at_once(made: Publishing) -> None:
