@@ -214,6 +214,7 @@ def test_a_database_made_anew_publishes_above_what_valkey_still_has(made: Publis
     assert first is not None
     left = RoutingSnapshot(SNAPSHOT_SCHEMA, first.version + 10**6, NOW)
     made.publisher._write(wire.encode(left), left.version, NOW)
+    make_deployment()
     made.publisher.run(NOW + 1)
     now = snapshot(made.client)
     assert now is not None
