@@ -62,7 +62,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """A browser for one file of tests: while it is there a loop runs in this thread, and other tests start their own."""
+    """A browser for one file of tests: while it is there a loop runs in this thread, where others start theirs."""
     if not Path(CHROMIUM).exists():
         pytest.skip(f"no {CHROMIUM}; install Debian's package chromium")
     if not (ROOT / "static" / "vendor" / "htmx" / "htmx.min.js").exists():
