@@ -76,6 +76,7 @@ class MetricNames:
     prefix_hits: tuple[str, ...] = ()
     prefix_queries: tuple[str, ...] = ()
     cache_config: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()  # counter of the engine's steps: it moves during a long prefill too
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,9 @@ class Limits:
     backoff_cap_s: float = 300.0
     backoff_reset_after_s: float = 600.0
     health_lost_after_s: float = 60.0  # a ready engine that answers no health probe for so long has failed
+    quiet_after_s: float = 30.0  # a ready engine whose counters rest for so long is asked for a small generation
+    quiet_generation_s: float = 30.0  # how long that generation may take
+    stalled_after_s: float = 85.0  # without any progress for so long, and two such generations without a token: failed
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,29 @@ class WarmUpFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class Progressed:
+    """What a ready engine's counters of tokens and steps add up to; None when it did not say."""
+
+    launch: int
+    count: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """The small generation of a quiet engine succeeded."""
+
+    launch: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotGenerated:
+    """The small generation of a quiet engine failed or took too long; `text` says how."""
+
+    launch: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class InFlight:
     """Requests running or waiting in the engine; None when the engine did not say."""
 
@@ -88,7 +111,20 @@ class Tick:
     pass
 
 
-ProcessEvent = Launched | LaunchFailed | Healthy | Unhealthy | WarmedUp | WarmUpFailed | InFlight | Exited | GroupGone
+ProcessEvent = (
+    Launched
+    | LaunchFailed
+    | Healthy
+    | Unhealthy
+    | WarmedUp
+    | WarmUpFailed
+    | Progressed
+    | Generated
+    | NotGenerated
+    | InFlight
+    | Exited
+    | GroupGone
+)
 Event = GoalSet | Tick | ProcessEvent
 
 
@@ -116,6 +152,18 @@ class WarmUp:
 
 
 @dataclass(frozen=True, slots=True)
+class CountProgress:
+    """Read the engine's counters of tokens and steps, and answer Progressed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TryGeneration:
+    """Run one small generation, at most `timeout_s` long, and answer Generated or NotGenerated."""
+
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class CountInFlight:
     pass
 
@@ -130,4 +178,4 @@ class ConfirmGone:
     """Look whether the whole process group is gone, and answer GroupGone when it is."""
 
 
-Instruction = Launch | ProbeHealth | WarmUp | CountInFlight | SignalGroup | ConfirmGone
+Instruction = Launch | ProbeHealth | WarmUp | CountProgress | TryGeneration | CountInFlight | SignalGroup | ConfirmGone

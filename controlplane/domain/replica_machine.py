@@ -23,8 +23,10 @@ from controlplane.domain.lifecycle import Reason
 from controlplane.domain.lifecycle_events import (
     ConfirmGone,
     CountInFlight,
+    CountProgress,
     Event,
     Exited,
+    Generated,
     GoalSet,
     GroupGone,
     Healthy,
@@ -33,16 +35,20 @@ from controlplane.domain.lifecycle_events import (
     Launch,
     Launched,
     LaunchFailed,
+    NotGenerated,
     ProbeHealth,
     ProcessEvent,
+    Progressed,
     SignalGroup,
     Tick,
+    TryGeneration,
     Unhealthy,
     WarmedUp,
     WarmUp,
     WarmUpFailed,
 )
 from controlplane.domain.replica_state import ReplicaState
+from controlplane.domain.token_progress import TokenProgress
 
 
 @dataclass(slots=True)
@@ -82,10 +88,19 @@ class ReplicaMachine(ReplicaState):
                 if self.state == "warming":
                     text = f"A real generation gave {tokens} tokens in {took_s:.2f} s."
                     self._move("ready", Reason("warmed_up", text), now)
+                    self.progress = TokenProgress(moved_at=now)
                 return []
             case WarmUpFailed(reason=reason):
                 self.warming_up = False
                 return self._fail_and_end(reason, now) if self.state == "warming" else []
+            case Progressed(count=count):
+                self.progress.counted(count, now)
+                return []
+            case Generated():
+                self.progress.generated(now)
+                return []
+            case NotGenerated(text=text):
+                return self._not_generated(text, now)
             case InFlight(requests=requests):
                 return self._in_flight(requests, now)
             case Exited(reason=reason):
@@ -140,6 +155,18 @@ class ReplicaMachine(ReplicaState):
         text = f"The engine's process lives and has answered no health probe for {lost_s:.0f} s."
         return self._fail_and_end(Reason("health_lost", text, "Read the engine's log; it may hang."), now)
 
+    def _look_at_progress(self, now: float) -> list[Instruction]:
+        if self.progress.is_to_be_tried(now, self.limits):
+            return [CountProgress(), TryGeneration(self.limits.quiet_generation_s)]
+        return [CountProgress()]
+
+    def _not_generated(self, text: str, now: float) -> list[Instruction]:
+        if not self.progress.has_stalled(now, self.limits) or self.state != "ready":
+            return []
+        quiet_s = self.progress.quiet_s(now)
+        text = f"The engine has made no token for {quiet_s:.0f} s and gave none when asked: {text}"
+        return self._fail_and_end(Reason("stalled", text, "Read the engine's log; /health may go on answering."), now)
+
     def _in_flight(self, requests: int | None, now: float) -> list[Instruction]:
         if self.state != "draining" or self.exit_phase != "wait":
             return []
@@ -184,7 +211,7 @@ class ReplicaMachine(ReplicaState):
             case "ready":
                 if self.attempt and now - self.since >= self.limits.backoff_reset_after_s:
                     self.attempt = 0
-                return [ProbeHealth()]
+                return [ProbeHealth(), *self._look_at_progress(now)]
             case "draining" | "failed" if self.pid is not None or self.launching:
                 return self._while_ending(now)
             case "draining":

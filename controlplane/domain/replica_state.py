@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from controlplane.domain.lifecycle import LIVE_STATES, STATES, TRANSITIONS, Goal, Limits, Reason, State, Transition
+from controlplane.domain.token_progress import TokenProgress
 
 KEPT_TRANSITIONS = 40  # a crash loop of days must not grow a record without bound
 
@@ -56,6 +57,7 @@ class ReplicaState:
     launching: bool = False  # a launch was ordered and has not been answered
     warming_up: bool = False  # a warm-up generation is under way
     unhealthy_since: float | None = None
+    progress: TokenProgress = field(default_factory=TokenProgress)
     died: Reason | None = None  # why the leader ended by itself while the replica was draining
     running: int | None = None  # requests in the engine at the last count of a drain
     drained: str = ""  # how the drain went, for the reason of `stopped`
@@ -81,6 +83,8 @@ class ReplicaState:
             self.retry_at += by_s
         if self.unhealthy_since is not None:
             self.unhealthy_since += by_s
+        if self.progress.moved_at is not None:
+            self.progress.moved_at += by_s
 
     def check_invariants(self) -> None:
         """Raises AssertionError with the sum that is wrong; called by tests after every step."""

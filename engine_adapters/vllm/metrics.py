@@ -60,6 +60,7 @@ def _names(version: tuple[int, int, int] | None) -> MetricNames:
         prefix_hits=_spelled(*(f"{name}_hits_total" for name in cache)),
         prefix_queries=_spelled(*(f"{name}_queries_total" for name in cache)),
         cache_config=_spelled("cache_config_info"),
+        steps=_spelled("iteration_tokens_total_count"),
     )
 
 

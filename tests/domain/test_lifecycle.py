@@ -8,8 +8,10 @@ from controlplane.domain.lifecycle import Limits, Reason
 from controlplane.domain.lifecycle_events import (
     ConfirmGone,
     CountInFlight,
+    CountProgress,
     Event,
     Exited,
+    Generated,
     GoalSet,
     GroupGone,
     Healthy,
@@ -18,9 +20,12 @@ from controlplane.domain.lifecycle_events import (
     Launch,
     Launched,
     LaunchFailed,
+    NotGenerated,
     ProbeHealth,
+    Progressed,
     SignalGroup,
     Tick,
+    TryGeneration,
     Unhealthy,
     WarmedUp,
     WarmUp,
@@ -105,7 +110,7 @@ def test_a_replica_goes_from_placed_to_ready() -> None:
     assert driver.tick() == [WarmUp(50)]
     assert driver.tick() == [], "one generation at a time"
     driver(WarmedUp(0, 2, 0.5))
-    assert driver.tick() == [ProbeHealth()]
+    assert driver.tick() == [ProbeHealth(), CountProgress()]
     assert driver.story() == ["starting", "warming", "ready"]
 
 
@@ -273,6 +278,81 @@ def test_a_machine_that_slept_does_not_fail_its_engines() -> None:
     driver.now += 8 * 3600
     driver(Unhealthy(0))
     assert driver.state == "ready"
+
+
+# -- a ready engine in which nothing moves ----------------------------------------------------------------------------
+
+
+def make_quiet(count: float | None = 5.0) -> Driver:
+    """A ready replica whose counters have rested until a generation is tried."""
+    driver = make_ready()
+    driver(Progressed(0, count))
+    assert driver.tick(LIMITS.quiet_after_s - 1) == [ProbeHealth(), CountProgress()]
+    assert driver.tick(1) == [ProbeHealth(), CountProgress(), TryGeneration(LIMITS.quiet_generation_s)]
+    return driver
+
+
+def test_an_engine_that_gives_no_token_when_asked_has_stalled_although_it_is_healthy() -> None:
+    driver = make_quiet()
+    driver.now += LIMITS.quiet_generation_s
+    driver(Healthy(0))
+    assert driver(NotGenerated(0, "timed out")) == []
+    assert TryGeneration(LIMITS.quiet_generation_s) in driver.tick()
+    driver.now += LIMITS.quiet_generation_s
+    assert driver(NotGenerated(0, "timed out")) == [SignalGroup("TERM"), ConfirmGone()]
+    reason = driver.machine.transitions[-1].reason
+    assert reason.code == "stalled" and "90 s" in reason.message and "timed out" in reason.message
+
+
+def test_one_generation_is_tried_at_a_time() -> None:
+    driver = make_quiet()
+    assert TryGeneration(LIMITS.quiet_generation_s) not in driver.tick(1)
+
+
+@pytest.mark.parametrize("sign", [Generated(0), Progressed(0, 6.0)])
+def test_a_sign_of_progress_starts_the_count_anew(sign: Event) -> None:
+    driver = make_quiet()
+    driver(NotGenerated(0, "timed out"))
+    driver.tick(LIMITS.stalled_after_s)
+    driver(sign)
+    driver(NotGenerated(0, "timed out"))
+    assert driver.state == "ready"
+
+
+@pytest.mark.parametrize("reading", [5.0, None])
+def test_counters_that_rest_or_can_not_be_read_are_no_progress(reading: float | None) -> None:
+    driver = make_quiet()
+    for _ in range(2):
+        driver(Progressed(0, reading))
+        driver(NotGenerated(0, "timed out"))
+        driver.tick(LIMITS.stalled_after_s)
+    assert driver.state == "failed"
+
+
+def test_a_busy_engine_is_never_asked() -> None:
+    driver = make_ready()
+    for count in range(100):
+        driver(Progressed(0, float(count)))
+        assert driver.tick(5) == [ProbeHealth(), CountProgress()]
+
+
+def test_a_generation_that_a_sleep_cut_fails_no_engine() -> None:
+    driver = make_quiet()
+    driver.now += 8 * 3600
+    driver(NotGenerated(0, "timed out"))
+    assert driver.state == "ready"
+
+
+def test_a_new_engine_of_the_replica_begins_with_no_count() -> None:
+    driver = make_quiet()
+    make_failed(driver)
+    driver.tick(60)
+    driver.tick()
+    driver(Launched(0, 101))
+    driver(Healthy(0))
+    driver.tick()
+    driver(WarmedUp(0, 2, 0.5))
+    assert driver.tick() == [ProbeHealth(), CountProgress()]
 
 
 def set_clock(driver: Driver, by_s: float) -> None:
@@ -535,7 +615,7 @@ def make_restored(driver: Driver) -> Driver:
 
 def test_a_ready_replica_stays_ready_over_a_restart_of_the_worker() -> None:
     driver = make_restored(make_ready())
-    assert driver.tick() == [ProbeHealth()]
+    assert driver.tick() == [ProbeHealth(), CountProgress()]
     assert (driver.state, driver.machine.pid) == ("ready", 100)
 
 

@@ -12,6 +12,7 @@ from controlplane.domain.lifecycle import Limits, Reason
 from controlplane.domain.lifecycle_events import (
     Event,
     Exited,
+    Generated,
     GoalSet,
     GroupGone,
     Healthy,
@@ -20,6 +21,8 @@ from controlplane.domain.lifecycle_events import (
     Launch,
     Launched,
     LaunchFailed,
+    NotGenerated,
+    Progressed,
     SignalGroup,
     Tick,
     Unhealthy,
@@ -68,14 +71,14 @@ class AnyOrder(RuleBasedStateMachine):
     def goal(self, goal: Any, drain_s: float | None) -> None:
         self.give(GoalSet(goal, drain_s))
 
-    @rule(late=st.booleans(), kind=st.integers(0, 8))
+    @rule(late=st.booleans(), kind=st.integers(0, 11))
     def process(self, late: bool, kind: int) -> None:
         launch = self.machine.launch - 1 if late else self.machine.launch
         before = (self.machine.state, self.machine.pid, self.machine.seq)
         event: Event = (
             Launched(launch, next(self.pids)), LaunchFailed(launch, WHY), Healthy(launch), Unhealthy(launch),
             WarmedUp(launch, 2, 0.1), WarmUpFailed(launch, WHY), InFlight(launch, 0), Exited(launch, WHY),
-            GroupGone(launch),
+            GroupGone(launch), Progressed(launch, 3.0), Generated(launch), NotGenerated(launch, "late"),
         )[kind]  # fmt: skip
         self.give(event)
         if late:
@@ -158,6 +161,10 @@ class World:
                     self.leader = False
                     return None
                 return WarmedUp(launch, 2, 0.1) if self.flags["generates"] else WarmUpFailed(launch, WHY)
+            case "CountProgress":
+                return Progressed(launch, None)
+            case "TryGeneration":
+                return Generated(launch) if self.flags["generates"] else NotGenerated(launch, "no token")
             case "CountInFlight":
                 return InFlight(launch, 3 if self.flags["busy"] else 0)
             case "SignalGroup":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -85,6 +86,20 @@ def count_in_flight(url: str, names: MetricNames, timeout_s: float = METRICS_TIM
         return None  # how many wait is no answer to how many run
     together = running + (waiting or 0.0)
     return int(together) if 0 <= together <= MOST_REQUESTS else None  # NaN, infinity and nonsense are no answer
+
+
+def count_progress(url: str, names: MetricNames, timeout_s: float = METRICS_TIMEOUT_S) -> float | None:
+    """Returns the sum of the engine's counters of tokens and steps, None when it does not say."""
+    try:
+        status, body = _request("GET", url + "/metrics", timeout_s)
+    except ProbeError:
+        return None
+    if status != http.client.OK:
+        return None
+    lines = body.decode("utf-8", errors="replace").splitlines()
+    counters = (names.prompt_tokens, names.generation_tokens, names.steps)
+    found = [value for value in (_gauge(lines, one) for one in counters) if value is not None]
+    return sum(found) if found and all(math.isfinite(value) for value in found) else None
 
 
 def _gauge(lines: Iterable[str], names: Iterable[str]) -> float | None:

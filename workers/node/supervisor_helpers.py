@@ -56,6 +56,20 @@ def count_in_flight(launch: int, url: str, names: MetricNames) -> events.Event:
     return events.InFlight(launch, probes.count_in_flight(url, names))
 
 
+def count_progress(launch: int, url: str, names: MetricNames) -> events.Event:
+    """Asks how far the engine's counters have got."""
+    return events.Progressed(launch, probes.count_progress(url, names))
+
+
+def try_generation(launch: int, generate: Callable[[], probes.Generation]) -> events.Event:
+    """Tries a small generation on an engine in which nothing moves."""
+    try:
+        generate()
+    except probes.ProbeError as error:
+        return events.NotGenerated(launch, str(error))
+    return events.Generated(launch)
+
+
 def warm_up(
     launch: int,
     identity: processes.Identity,

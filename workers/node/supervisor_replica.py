@@ -24,14 +24,25 @@ from engine_adapters.environment import process_environment
 from workers.node import engine_log, processes, records
 from workers.node.kept_replica import KeptReplica, Surroundings
 from workers.node.ports import NoPortError
-from workers.node.supervisor_helpers import Helpers, count_in_flight, generation, probe_health, warm_up
+from workers.node.supervisor_helpers import (
+    Helpers,
+    count_in_flight,
+    count_progress,
+    generation,
+    probe_health,
+    try_generation,
+    warm_up,
+)
 
 logger = logging.getLogger(__name__)
 
 PROBE_EVERY_S = {"starting": 0.5, "ready": 5.0}
+PROGRESS_EVERY_S = 5.0
 COUNT_EVERY_S = 0.5
 DYING_S = 2.0  # how long the kernel may take to end a killed engine's threads before its end counts as unexplained
 ROTATE_AT_START_BYTES = 4 * 1024 * 1024
+
+Question = events.ProbeHealth | events.WarmUp | events.CountProgress | events.TryGeneration | events.CountInFlight
 
 
 class SupervisedReplica(KeptReplica):
@@ -126,7 +137,13 @@ class SupervisedReplica(KeptReplica):
         match instruction:
             case events.Launch(launch=launch, attempt=attempt):
                 self._launch(launch, attempt, now)
-            case events.ProbeHealth() | events.WarmUp() | events.CountInFlight():
+            case (
+                events.ProbeHealth()
+                | events.WarmUp()
+                | events.CountProgress()
+                | events.TryGeneration()
+                | events.CountInFlight()
+            ):
                 self._ask(instruction)
             case events.SignalGroup(signal=name):
                 if self.identity is not None:
@@ -188,7 +205,7 @@ class SupervisedReplica(KeptReplica):
             text = "An engine of this replica was still running although its record is lost; it was killed."
             raise RefusedError("leftover_engine", text, hint="The start is tried again by itself.")
 
-    def _ask(self, instruction: events.ProbeHealth | events.WarmUp | events.CountInFlight) -> None:
+    def _ask(self, instruction: Question) -> None:
         launch, url, identity, adapter = self.machine.launch, self.url, self.identity, self._adapter()
         if url is None or identity is None:
             return
@@ -199,6 +216,12 @@ class SupervisedReplica(KeptReplica):
             case events.WarmUp(timeout_s=timeout_s):
                 generate = generation(url, adapter.warm_up(self.wish.spec), self.wish.key, timeout_s)
                 self._helpers.run("warm-up", launch, 0.0, partial(warm_up, launch, identity, generate, self._tail))
+            case events.TryGeneration(timeout_s=timeout_s):
+                generate = generation(url, adapter.warm_up(self.wish.spec), self.wish.key, timeout_s)
+                self._helpers.run("generation", launch, 0.0, partial(try_generation, launch, generate))
+            case events.CountProgress():
+                names = adapter.metric_names(self.facts.engine_version)
+                self._helpers.run("progress", launch, PROGRESS_EVERY_S, partial(count_progress, launch, url, names))
             case events.CountInFlight():
                 names = adapter.metric_names(self.facts.engine_version)
                 self._helpers.run("count", launch, COUNT_EVERY_S, partial(count_in_flight, launch, url, names))

@@ -76,6 +76,20 @@ def test_anything_but_tokens_is_a_failure(answer: Answer, status: int, body: byt
         probes.generate(answer.url, REQUEST, "k", 5)
 
 
+def test_progress_is_the_sum_of_the_counters_that_are_there(answer: Answer) -> None:
+    names = MetricNames((), (), (), (), ("prompt",), ("generated",), steps=("steps_count",))
+    answer.body = b'prompt 3\ngenerated{a="x"} 4\ngenerated{a="y"} 5\nsteps_count 2\n'
+    assert probes.count_progress(answer.url, names) == 14
+    answer.body = b"generated 4\n"
+    assert probes.count_progress(answer.url, names) == 4
+    for nothing in (b"", b"generated NaN\n", b"generated x\n", b"other 3\n"):
+        answer.body = nothing
+        assert probes.count_progress(answer.url, names) is None
+    answer.status = 503
+    assert probes.count_progress(answer.url, names) is None
+    assert probes.count_progress("http://127.0.0.1:1", names) is None
+
+
 def test_nobody_there_is_a_failure() -> None:
     with pytest.raises(probes.ProbeError, match=r"POST /v1/completions failed: .*refused"):
         probes.generate("http://127.0.0.1:1", REQUEST, "k", 5)
