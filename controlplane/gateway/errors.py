@@ -89,6 +89,11 @@ def bad_gateway(what: str) -> GatewayError:
     return GatewayError(502, "upstream_failed", what)
 
 
+def engine_died() -> GatewayError:
+    text = "The engine of the replica ended while it worked on the request. It is started again by itself; try again."
+    return bad_gateway(text)
+
+
 def failed(error: UpstreamError) -> GatewayError:
     """Returns what a client is told of a replica that gave no answer."""
     if error.code == "quiet":

@@ -15,12 +15,14 @@ import time
 from typing import Literal
 
 from controlplane.gateway.client import Client, Headers
-from controlplane.gateway.errors import GatewayError, bad_gateway
+from controlplane.gateway.errors import GatewayError, bad_gateway, engine_died
 from controlplane.lib.sse import TAIL_LIMIT_BYTES, EventStream, Usage, usage_of_tail
 from controlplane.lib.upstream_connection import Connection, UpstreamError
 
 PLAIN_HOLD_BYTES = 1024 * 1024  # a plain answer up to this is sent only when it is whole
 PASSED_HEADERS = frozenset({b"content-type", b"retry-after"})
+# what vLLM tells its clients when its own worker has died: no text for people who can't see its log
+ERROR_EVENT, ENGINE_DIED = b'data: {"error"', b"EngineCore encountered an issue"
 PLAIN_CODINGS = (b"", b"identity")
 
 Outcome = Literal["open", "whole", "gone", "broken"]
@@ -98,6 +100,9 @@ class Relay:
         if events is None:
             self._plain(data)
             return
+        if ERROR_EVENT in data and ENGINE_DIED in data:
+            self.stop(engine_died())
+            return
         out = events.feed(data)
         if self.first_at is None and events.events:
             self.first_at = time.monotonic()
@@ -117,8 +122,12 @@ class Relay:
         elif self.status:
             self._client.end()
         else:
-            self._start(self._held_bytes)
-            self._client.end(b"".join(self._held))
+            body = b"".join(self._held)
+            if self.upstream_status >= 500 and ENGINE_DIED in body:
+                self._answer(engine_died())
+                return
+            self._start(len(body))
+            self._client.end(body)
         self._finish("whole")
 
     def broken(self, error: UpstreamError) -> None:

@@ -52,6 +52,41 @@ async def test_a_replica_that_dies_before_any_byte_is_a_502(start_gateway: Start
     assert len(engine.requests) == 2, "a request that may have reached the engine was sent again"
 
 
+DEAD = (
+    b'{"error":{"message":"EngineCore encountered an issue. See stack trace (above) for the root cause.","code":500}}'
+)
+
+
+async def test_what_an_engine_says_of_its_own_death_is_put_into_words_for_clients(start_gateway: StartGateway) -> None:
+    async def die(request: Request, peer: Peer) -> None:
+        if request.json["stream"]:
+            last = b"data: " + DEAD + b"\n\ndata: [DONE]\n\n"
+            await peer.send(STREAM_HEAD, chunk(event("one")), chunk(last), LAST_CHUNK)
+        else:
+            await peer.send(head(status="500 Internal Server Error", length=len(DEAD)) + DEAD)
+
+    async with Engine(die) as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        plain, streamed = await gateway.chat(stream=False), await gateway.chat(stream=True)
+        await gateway.until_idle()
+    assert (plain.status, plain.code) == (502, "upstream_failed")
+    assert streamed.whole and streamed.body.startswith(event("one"))
+    for body in (plain.body, streamed.body):
+        assert b"The engine of the replica ended" in body and b"stack trace" not in body
+
+
+async def test_a_model_may_write_of_dead_engines(start_gateway: StartGateway) -> None:
+    said = event('data: {\\"error\\": EngineCore encountered an issue.')
+
+    async def talk(_: Request, peer: Peer) -> None:
+        await peer.send(STREAM_HEAD, chunk(said), LAST_CHUNK)
+
+    async with Engine(talk) as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        got = await gateway.chat(stream=True)
+    assert got.body == said
+
+
 async def test_a_plain_answer_that_breaks_is_a_502(start_gateway: StartGateway) -> None:
     async def die(_: Request, peer: Peer) -> None:
         await peer.send(head(length=1000) + b"{")

@@ -54,6 +54,7 @@ def test_a_killed_engine_is_told_restarted_and_explained(
     assert plain.ended(30), "the request hangs after its engine died"
     assert plain.status >= 500
     assert is_openai_error(plain.answer), plain.answer
+    assert "stack trace" not in f"{stream.error} {plain.answer}"
 
     def restarted() -> bool:
         now = running_stack.replica()
