@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from controlplane.domain.specs.weight_parts import WeightParts
+
 AttentionKind = Literal["full", "sliding", "chunked", "mla", "mamba2", "gated_delta", "linear", "encoder", "none"]
 
 
@@ -54,7 +56,10 @@ class Experts:
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """One model. `parameters` counts tied embeddings once."""
+    """One model. `parameters` counts tied embeddings once and leaves draft layers out.
+
+    A width or a number of heads that is not known is 0, and then stands in `assumptions`.
+    """
 
     name: str
     family: str  # model_type of config.json: llama, qwen3_moe, deepseek_v3 …
@@ -73,11 +78,14 @@ class ModelFacts:
     embedding_parameters: int = 0  # input embedding and output head, tied counted once
     replicated_parameters: int = 0  # that every tensor-parallel rank holds whole (norms, routers, mla down-projections)
     experts: Experts | None = None
+    attention_parameters: int = 0  # projections of attention and state layers: some methods leave them unquantized
+    unquantized_parameters: int = 0  # that no method quantizes: norms, routers, biases, convolutions, state parameters
     tower_parameters: int = 0  # vision or audio towers and their projectors, part of `parameters`
     draft_layers: tuple[Layers, ...] = ()  # MTP or draft layers, counted only when speculation is on
     draft_parameters: int = 0
     torch_dtype: str = "bfloat16"
     quantization: str | None = None  # of the files, as `precision.parse` names it; None = none
     weight_bytes: int | None = None  # exact, from safetensors headers, over all files
+    weight_parts: WeightParts | None = None  # the same by part; None = not known from files
     source: str = ""  # config.json, safetensors, table
     assumptions: tuple[str, ...] = field(default=())

@@ -1,0 +1,171 @@
+"""Model facts from a short description of an architecture: a dozen numbers instead of a whole config.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from controlplane.domain.specs import fields as reading
+from controlplane.domain.specs.fields import Fields
+from controlplane.domain.specs.model import AttentionKind, Experts, Layers, ModelFacts, StateShape
+
+_CONV_KERNEL = 4  # of every published Mamba 2 and gated delta net
+_MAMBA2 = {"mamba_num_heads": 128, "mamba_head_dim": 80, "n_groups": 8, "ssm_state_size": 128}  # of Nemotron Nano v2
+
+
+def read(fields: Mapping[str, object], *, name: str = "") -> ModelFacts:
+    """Facts from `total_params`, `num_hidden_layers`, `hidden_size`, `num_attention_heads`, `num_key_value_heads`,
+    `head_dim`, `vocab_size` and, where they apply, the fields of experts, windows, latents and states.
+
+    null = not known. Raises RefusedError naming the field that is missing or can't be.
+    """
+    if not isinstance(fields, Mapping):
+        raise reading.refuse("architecture", "architecture", fields, "an object with total_params, num_hidden_layers …")
+    given = Fields(fields, where="architecture.", code="architecture")
+    total = given.need("total_params", most=reading.LARGEST_TOTAL)
+    layers, assumptions = _layers(given)
+    hidden = given.number("hidden_size") or 0
+    vocab = given.number("vocab_size") or 0
+    tied = given.flag("tie_word_embeddings", False)
+    embedding = min(vocab * hidden * (1 if tied else 2), total)
+    experts = _experts(given, hidden, total - embedding)
+    for field, known in (("hidden_size", hidden), ("vocab_size", vocab)):
+        if not known:
+            assumptions.append(f"{field} is not known; what depends on it was left out.")
+    heads = given.number("num_attention_heads") or 0
+    attention = next((kind for kind in layers if kind.kv_heads or kind.latent_elements), Layers("none", 0))
+    kv_heads = given.number("num_key_value_heads") or attention.kv_heads
+    if heads and kv_heads and heads % kv_heads:
+        raise given.refuse("num_key_value_heads", kv_heads, f"a divisor of num_attention_heads ({heads})")
+    idle = experts.routed_params * (experts.count - experts.active) // experts.count if experts else 0
+    facts = ModelFacts(
+        name=name,
+        family=given.text("model_type") or given.text("attention"),
+        parameters=total,
+        active_parameters=total - idle,
+        hidden_size=hidden,
+        num_hidden_layers=given.need("num_hidden_layers", most=reading.LARGEST_LAYERS),
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        head_dim=given.number("head_dim") or attention.head_dim,
+        intermediate_size=given.number("intermediate_size", least=0) or given.number("moe_intermediate_size") or 0,
+        vocab_size=vocab,
+        layers=layers,
+        tie_word_embeddings=tied,
+        max_position_embeddings=given.number("max_position_embeddings", most=reading.LARGEST_LENGTH),
+        embedding_parameters=embedding,
+        experts=experts,
+        quantization=_quantization(given.text("quant")),
+        source="architecture",
+        assumptions=tuple(assumptions),
+    )
+    return _with_replicated(facts, given)
+
+
+def _layers(given: Fields) -> tuple[tuple[Layers, ...], list[str]]:
+    """The layers by kind; where a pattern is described without counts, full attention in every layer is assumed."""
+    count = given.need("num_hidden_layers", most=reading.LARGEST_LAYERS)
+    attention = given.text("attention")
+    if given.has("kv_lora_rank"):
+        latent = given.need("kv_lora_rank") + (given.number("qk_rope_head_dim", least=0) or 0)
+        indexer = given.number("index_head_dim", least=0) or 0
+        return (Layers("mla", count, latent_elements=latent, indexer_elements=indexer),), []
+    found, assumptions = _window_layers(given), []
+    for field, kind in (("linear_attention_layers", "gated_delta"), ("mamba_layers", "mamba2")):
+        states = given.number(field, least=0, most=reading.LARGEST_LAYERS)
+        if states:
+            state, assumed = _state(given, kind)
+            found.append(Layers("gated_delta" if kind == "gated_delta" else "mamba2", states, state=state))
+            assumptions.extend(assumed)
+    stateless = given.number("mlp_layers", least=0, most=reading.LARGEST_LAYERS) or 0
+    if stateless:
+        found.append(Layers("none", stateless))
+    full = given.number("full_attention_layers", least=0, most=reading.LARGEST_LAYERS)
+    if full is None:
+        full = count - sum(kind.count for kind in found)
+        if found or any(word in attention for word in ("hybrid", "sliding", "chunked")):
+            assumptions.append(f"full_attention_layers is not given; {full} layers were taken as full attention.")
+    if sum(kind.count for kind in found) + full != count:
+        raise given.refuse("full_attention_layers", full, f"such that the layers of all kinds add up to {count}")
+    if full:
+        found.append(_attention(given, "full", full, "full_", None))
+    return tuple(found), assumptions
+
+
+def _window_layers(given: Fields) -> list[Layers]:
+    found = []
+    sliding = given.number("sliding_attention_layers", least=0, most=reading.LARGEST_LAYERS)
+    if sliding:
+        window = given.need("sliding_window", most=reading.LARGEST_LENGTH)
+        found.append(_attention(given, "sliding", sliding, "sliding_", window))
+    chunked = given.number("chunked_attention_layers", least=0, most=reading.LARGEST_LAYERS)
+    if chunked:
+        window = given.need("attention_chunk_size", most=reading.LARGEST_LENGTH)
+        found.append(_attention(given, "chunked", chunked, "chunked_", window))
+    return found
+
+
+def _attention(given: Fields, kind: AttentionKind, count: int, prefix: str, window: int | None) -> Layers:
+    """Layers of attention; `full_kv_heads` or `sliding_head_dim` stand before `num_key_value_heads`, `head_dim`."""
+    heads = given.number("num_attention_heads")
+    kv_heads = given.number(f"{prefix}kv_heads", "num_key_value_heads") or heads
+    if kv_heads is None:
+        raise given.missing("num_key_value_heads", "a whole number, or num_attention_heads")
+    head_dim = given.number(f"{prefix}head_dim", "head_dim")
+    if head_dim is None:
+        hidden = given.number("hidden_size")
+        if not hidden or not heads or hidden % heads:
+            raise given.missing("head_dim", "a whole number, or hidden_size and num_attention_heads that divide")
+        head_dim = hidden // heads
+    return Layers(kind, count, kv_heads=kv_heads, head_dim=head_dim, window_tokens=window)
+
+
+def _state(given: Fields, kind: str) -> tuple[StateShape, list[str]]:
+    kernel = given.number("linear_conv_kernel_dim", "conv_kernel", "mamba_d_conv") or _CONV_KERNEL
+    if kind == "gated_delta":
+        key_heads, value_heads = given.need("linear_num_key_heads"), given.need("linear_num_value_heads")
+        key, value = given.need("linear_key_head_dim"), given.need("linear_value_head_dim")
+        width = 2 * key_heads * key + value_heads * value
+        return StateShape((kernel - 1) * width, value_heads * value * key), []
+    sizes = {field: given.number(field) or usual for field, usual in _MAMBA2.items()}
+    assumed = [f"{field} is not given; {sizes[field]} was taken." for field in _MAMBA2 if not given.has(field)]
+    inner = sizes["mamba_num_heads"] * sizes["mamba_head_dim"]
+    width = inner + 2 * sizes["n_groups"] * sizes["ssm_state_size"]
+    return StateShape((kernel - 1) * width, inner * sizes["ssm_state_size"]), assumed
+
+
+def _experts(given: Fields, hidden: int, most: int) -> Experts | None:
+    count = given.number("num_experts")
+    if count is None:
+        return None
+    active = given.need("experts_per_tok", "num_experts_per_tok", most=count)
+    width = given.number("moe_intermediate_size", "intermediate_size") or 0
+    dense = given.number("first_k_dense", least=0, most=reading.LARGEST_LAYERS) or 0
+    moe_layers = given.number("moe_layers", least=0, most=reading.LARGEST_LAYERS)
+    if moe_layers is None:
+        moe_layers = max(given.need("num_hidden_layers", most=reading.LARGEST_LAYERS) - dense, 0)
+    routed = min(moe_layers * count * 3 * hidden * width, most)
+    return Experts(
+        count=count, active=active, shared=given.number("shared_experts", least=0) or 0, routed_params=routed
+    )
+
+
+def _quantization(text: str) -> str | None:
+    """`mxfp4 experts, rest bf16` and `fp8 128x128 blocks` as `precision.parse` names them."""
+    words = text.lower().replace(",", " ").split()
+    if not words:
+        return None
+    if words[0] == "fp8":
+        return "fp8_block" if "blocks" in words or "128x128" in words else "fp8"
+    return f"{words[0]}:experts" if "experts" in words else words[0]
+
+
+def _with_replicated(facts: ModelFacts, given: Fields) -> ModelFacts:
+    """Norms (two a layer and a last one), routers, and the down-projections of MLA, by the widths that are known."""
+    hidden, layers = facts.hidden_size, facts.num_hidden_layers
+    fine = hidden * (2 * layers + 1) + (facts.experts.count * hidden * layers if facts.experts else 0)
+    down = sum(kind.count * kind.latent_elements * hidden for kind in facts.layers if kind.kind == "mla")
+    down += layers * hidden * (given.number("q_lora_rank", least=0) or 0)
+    fine = min(fine, facts.parameters)
+    replicated = min(fine + down, facts.parameters)
+    return replace(facts, replicated_parameters=replicated, unquantized_parameters=fine)

@@ -1,0 +1,90 @@
+"""Precision of the KV cache: bytes of one key or value, scales included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controlplane.domain.errors import RefusedError
+from controlplane.domain.specs.fields import shown
+
+_INDEXER_BYTES_PER_ELEMENT = 1 + 4 / 128  # FP8 with one 32-bit scale for 128 elements, whatever the cache's own type
+
+
+@dataclass(frozen=True, slots=True)
+class KvPrecision:
+    """How an engine stores keys and values.
+
+    `element_bits` of one element, with scales that belong to groups of elements; `head_bytes` more for each key and
+    each value vector of a head; `latent_token_bytes` the whole entry of a token and layer of MLA in its own layout.
+    """
+
+    name: str
+    element_bits: float
+    head_bytes: int = 0
+    latent_token_bytes: int | None = None
+
+    def vector_bytes(self, head_dim: int) -> int:
+        """One key (or value) vector of one head and token."""
+        return -int(-head_dim * self.element_bits // 8) + self.head_bytes
+
+    def latent_bytes(self, elements: int) -> int:
+        """One token in one layer of MLA."""
+        if self.latent_token_bytes is not None:
+            return self.latent_token_bytes
+        return -int(-elements * self.element_bits // 8)
+
+    @staticmethod
+    def indexer_bytes(elements: int) -> int:
+        """One token in the key cache of one sparse-attention indexer."""
+        return round(elements * _INDEXER_BYTES_PER_ELEMENT)
+
+
+_KINDS: dict[str, KvPrecision] = {
+    item.name: item
+    for item in (
+        KvPrecision("fp32", 32),
+        KvPrecision("bf16", 16),
+        KvPrecision("fp16", 16),
+        KvPrecision("fp8", 8),
+        KvPrecision("fp8_ds_mla", 8, latent_token_bytes=656),  # 512 FP8 + 16 bytes of scales + 64 BF16
+        KvPrecision("int8", 8),
+        KvPrecision("fp8_per_token_head", 8, head_bytes=4),
+        KvPrecision("int8_per_token_head", 8, head_bytes=4),
+        KvPrecision("int4_per_token_head", 4, head_bytes=4),
+        KvPrecision("nvfp4", 4 + 8 / 16),
+        KvPrecision("int4", 4 + 16 / 64),
+    )
+}
+_ALIASES = {
+    "float32": "fp32", "float": "fp32", "bfloat16": "bf16", "float16": "fp16", "half": "fp16", "fp8_e4m3": "fp8",
+    "fp8_e5m2": "fp8", "fp8_e4m3fn": "fp8", "fp8_inc": "fp8", "e4m3": "fp8", "e5m2": "fp8", "float8": "fp8",
+    "int8_per_token": "int8_per_token_head", "nvfp4_4over6": "nvfp4", "fp4": "nvfp4", "q8_0": "int8", "q4_0": "int4",
+    "fp8_e4m3_per_token_head": "fp8_per_token_head",
+}  # fmt: skip
+NAMES = tuple(_KINDS)
+
+
+def parse(kv_cache_dtype: str | None, *, model_dtype: str) -> KvPrecision:
+    """`auto`, nothing, or nothing known = the model's own type. What stands in brackets (`auto (assumed)`) is left out.
+
+    Raises RefusedError for a name that no engine has.
+    """
+    if kv_cache_dtype is not None and not isinstance(kv_cache_dtype, str):
+        raise _unknown(kv_cache_dtype)
+    name = (kv_cache_dtype or "auto").split("(")[0].strip().lower().replace("-", "_").replace(" ", "_").rstrip("?")
+    if name in ("", "auto", "none", "null", "default"):
+        name = model_dtype
+    kind = _KINDS.get(_ALIASES.get(name, name))
+    if kind is None:
+        raise _unknown(kv_cache_dtype)
+    return kind
+
+
+def _unknown(value: object) -> RefusedError:
+    right = f"auto or one of {', '.join(NAMES)}"
+    return RefusedError(
+        "precision",
+        f"kv_cache_dtype is {shown(value)}, which is not known.",
+        hint=right,
+        fields={"kv_cache_dtype": right},
+    )
