@@ -1,0 +1,151 @@
+"""What changed in vLLM's memory sums from version to version (0.2 to 0.33).
+
+Source: the engine's own code of 0.32 and the start-up logs of older versions. Each rule is named by what it changes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Version = tuple[int, int, int]
+
+NEWEST: Version = (0, 32, 0)
+BEFORE_092: Version = (0, 12, 0)  # a version of the middle of the time in which 0.90 was the default utilization
+_V0_USUAL: Version = (0, 7, 0)
+_NUMBER = re.compile(r"(?<!\d)v?(\d{1,3})\.(\d{1,3})(?:\.(\d{1,4}))?")
+_GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRules:
+    """The rules of one engine version."""
+
+    version: Version
+    generation: Literal["V0", "V1"]
+    assumption: str = ""  # why this version, where none was given
+
+    @property
+    def label(self) -> str:
+        return ".".join(str(part) for part in self.version[:2])
+
+    @property
+    def default_utilization(self) -> float:
+        return 0.92 if self.version >= (0, 23, 0) else 0.90
+
+    @property
+    def graphs_inside_budget(self) -> bool:
+        """From 0.21 CUDA graphs are estimated and subtracted; before, they were captured on top of the budget."""
+        return self.generation == "V1" and self.version >= (0, 21, 0)
+
+    @property
+    def mla_entry_alignment_bytes(self) -> int:
+        """0.7 aligned every MLA entry of the cache to 256 bytes: 1152 became 1280."""
+        return 256 if (0, 7, 0) <= self.version < (0, 8, 0) else 1
+
+    @property
+    def keeps_null_block(self) -> bool:
+        """The check for one request leaves out the block that the pool holds back for itself."""
+        return self.version >= (0, 32, 0)
+
+    @property
+    def windows_save_memory(self) -> bool:
+        """Whether layers with a sliding window hold only their window; before, they held whole requests."""
+        return self.generation == "V1" and self.version >= (0, 9, 2)
+
+    @property
+    def batches_in_flight(self) -> int:
+        """Asynchronous scheduling, the default from 0.14, plans one batch while another one runs."""
+        return 2 if self.version >= (0, 14, 0) else 1
+
+    @property
+    def state_blocks_a_request(self) -> int:
+        """Blocks of a recurrent layer for one request: two since prefix caching of states is the default."""
+        return 2 if self.version >= (0, 20, 0) else 1
+
+    @property
+    def padding_ratio(self) -> float:
+        """Buckets of layers up to this much longer than the shortest one are padded instead of cut."""
+        return 1.5 if self.version >= (0, 13, 0) else 1.25
+
+    @property
+    def prints_tokens_by_concurrency(self) -> bool:
+        """Whether "GPU KV cache size" is concurrency x length; for hybrids it was blocks / groups x block before."""
+        return self.version >= (0, 21, 0)
+
+    @property
+    def checks_stage_against_whole_model(self) -> bool:
+        """Under pipeline parallelism the check compared all layers with the memory of one stage (vllm#34076)."""
+        return self.version < (0, 16, 0)
+
+    @property
+    def charges_collectives(self) -> bool:
+        """Whether buffers of collectives count as the engine's own: the snapshot came before they were made."""
+        return self.version < (0, 12, 0)
+
+    def chunks_prefill(self, max_model_len: int, *, multimodal: bool, latent: bool) -> bool:
+        """V1 always does; V0 by default only above 32k tokens, and not for multimodal or latent-attention models."""
+        if self.generation == "V1":
+            return True
+        return max_model_len > 32768 and self.version >= (0, 4, 0) and not multimodal and not latent
+
+    def default_batched_tokens(
+        self, card_bytes: int | None, card_name: str, max_model_len: int, *, multimodal: bool = False, latent: bool = False
+    ) -> int:
+        """Tokens a step when `max_num_batched_tokens` is not given, for the API server."""
+        if self.generation == "V0":
+            if self.chunks_prefill(max_model_len, multimodal=multimodal, latent=latent):
+                return 2048 if self.version >= (0, 7, 0) else 512
+            return max(max_model_len, 5120 if multimodal else 2048)
+        if card_bytes is not None and card_bytes >= 160 * _GIB and self.version >= (0, 24, 0):
+            return 16384
+        return 8192 if self._is_large(card_bytes, card_name) else 2048
+
+    def default_sequences(self, card_bytes: int | None, card_name: str) -> int:
+        """Requests a step when `max_num_seqs` is not given."""
+        if self.generation == "V1" and self.version >= (0, 9, 2) and self._is_large(card_bytes, card_name):
+            return 1024
+        return 256
+
+    def _is_large(self, card_bytes: int | None, card_name: str) -> bool:
+        if card_bytes is None or card_bytes < 70 * _GIB:
+            return False
+        return "a100" not in card_name.lower() or self.version < (0, 9, 0)
+
+
+def parse_version(text: str) -> Version | None:
+    """The first version number in `text` ("0.6.5/0.6.6", "0.21+", "fork ~0.19", "v0.8.x"), or None."""
+    found = _NUMBER.search(text)
+    if found is None:
+        return None
+    return int(found[1]), int(found[2]), int(found[3] or 0)
+
+
+def rules_for(
+    version_text: str | None,
+    engine: str | None = None,
+    *,
+    utilization: float | None = None,
+    oldest_for_model: Version = (0, 0, 0),
+) -> EngineRules:
+    """The rules of a version; without one, those of the newest that agrees with the rest that is known.
+
+    `utilization` 0.90 without a version hints at a time before 0.23, where 0.90 was the default, unless the model
+    needs a younger engine (`oldest_for_model`).
+    """
+    version = parse_version(version_text) if version_text else None
+    asked = (engine or "").strip().upper()
+    if version is not None:
+        generation: Literal["V0", "V1"] = "V0" if version < (0, 8, 0) else "V1"
+        if asked == "V0" and version < (0, 11, 0):
+            generation = "V0"
+        elif asked == "V1":
+            generation = "V1"
+        return EngineRules(version, generation)
+    if asked == "V0":
+        return EngineRules(_V0_USUAL, "V0", "vllm_version is not given; the rules of V0 in 0.7 were taken.")
+    if utilization is not None and utilization == 0.90 and oldest_for_model < BEFORE_092:
+        reason = "vllm_version is not given; gpu_memory_utilization 0.90 was the default before 0.23, so 0.12 was taken."
+        return EngineRules(BEFORE_092, "V1", reason)
+    return EngineRules(NEWEST, "V1", f"vllm_version is not given; the rules of {NEWEST[0]}.{NEWEST[1]} were taken.")
