@@ -1,0 +1,179 @@
+"""Which layer mixes tokens how, and in which window: the several ways in which config.json says so."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from controlplane.domain.specs.families.shape import Shape
+from controlplane.domain.specs.fields import LARGEST_LENGTH, Fields
+
+
+class Kind(NamedTuple):
+    """`name` is full, sliding, chunked, mla, mamba2, mamba1, gated_delta, kda, lightning, conv, both, cross or none."""
+
+    name: str
+    window_tokens: int | None = None
+
+
+_LAYER_TYPES = {
+    "full_attention": "full", "attention": "full", "sliding_attention": "sliding", "chunked_attention": "chunked",
+    "linear_attention": "gated_delta", "mamba": "mamba2", "conv": "conv", "hybrid": "both", "global": "full",
+    "local": "sliding", "lightning_attention": "lightning", "dense": "full", "hybrid_sliding": "sliding",
+    "moe": "none", "mlp": "none", "compressed_sparse_attention": "full", "kda": "kda",
+}  # fmt: skip
+_HYBRID_LETTERS = {"M": "mamba2", "*": "full", "-": "none", "E": "none"}
+_WINDOW_EVERY = {"gemma2": 2, "gpt_oss": 2, "gemma3": 6, "gemma3_text": 6, "gemma4": 6, "gemma4_text": 6, "cohere2": 4,
+                 "olmo3": 4, "exaone4": 4, "exaone_moe": 4, "afmoe": 4, "ministral": 4}  # fmt: skip
+
+
+def mixers(fields: Fields, shape: Shape) -> list[Kind]:
+    """One kind a layer."""
+    if fields.has("hybrid_override_pattern"):
+        return _hybrid_letters(fields, shape)
+    if fields.has("kv_lora_rank") and shape.model_type != "kimi_linear":
+        return [Kind("mla")] * shape.layers
+    if fields.has("layer_types", "layers_block_type"):
+        return _listed(fields, shape)
+    special = _SPECIAL.get(shape.model_type)
+    if special:
+        return special(fields, shape)
+    window = sliding_window(fields)
+    every = fields.number("sliding_window_pattern") if _is_number(fields, "sliding_window_pattern") else None
+    every = every or _WINDOW_EVERY.get(shape.model_type)
+    if window and every:
+        return [Kind("full") if (layer + 1) % every == 0 else Kind("sliding", window) for layer in range(shape.layers)]
+    chunk = fields.number("attention_chunk_size", most=LARGEST_LENGTH)
+    if chunk:
+        return _chunked(fields, shape, chunk)
+    if window and fields.values.get("use_sliding_window") is not False:
+        return _windowed(fields, shape, window)
+    return [Kind("full")] * shape.layers
+
+
+def sliding_window(fields: Fields) -> int | None:
+    """Tokens of the window, None where there is none (null or a value that can't hold a token)."""
+    return fields.number("sliding_window", "sliding_window_size", most=LARGEST_LENGTH, least=-1) or None
+
+
+def _is_number(fields: Fields, name: str) -> bool:
+    return isinstance(fields.values.get(name), int | float)
+
+
+def _windowed(fields: Fields, shape: Shape, window: int) -> list[Kind]:
+    """Qwen2's rule: layers from `max_window_layers` on have the window; every layer where nothing is said."""
+    if window < 1:
+        return [Kind("full")] * shape.layers
+    first = 0
+    if fields.has("use_sliding_window"):
+        first = fields.number("max_window_layers", least=0) or 0
+    return [Kind("sliding", window) if layer >= first else Kind("full") for layer in range(shape.layers)]
+
+
+def _chunked(fields: Fields, shape: Shape, chunk: int) -> list[Kind]:
+    """Llama 4: layers with rotary positions attend within a chunk, those without over everything."""
+    flags = fields.numbers("no_rope_layers", most=1)
+    if flags and len(flags) == shape.layers:
+        return [Kind("chunked", chunk) if flag else Kind("full") for flag in flags]
+    every = fields.number("no_rope_layer_interval") or 4
+    return [Kind("full") if (layer + 1) % every == 0 else Kind("chunked", chunk) for layer in range(shape.layers)]
+
+
+def _listed(fields: Fields, shape: Shape) -> list[Kind]:
+    name = "layer_types" if fields.has("layer_types") else "layers_block_type"
+    names = fields.texts(name) or []
+    if len(names) < shape.layers:
+        raise fields.refuse(name, names, f"a list of {shape.layers} texts, one a layer")
+    found = []
+    for item in names[: shape.layers]:
+        kind = _LAYER_TYPES.get(item)
+        if kind is None:
+            raise fields.refuse(name, item, "of " + ", ".join(sorted(_LAYER_TYPES)))
+        found.append(_with_window(fields, shape, name, kind))
+    return found
+
+
+def _with_window(fields: Fields, shape: Shape, name: str, kind: str) -> Kind:
+    if kind == "sliding":
+        window = sliding_window(fields)
+        if window is None or window < 1:
+            raise fields.missing("sliding_window", f"the window in tokens, since {name} names sliding layers")
+        return Kind(kind, window)
+    if kind == "chunked":
+        return Kind(kind, fields.number("attention_chunk_size", most=LARGEST_LENGTH) or 8192)
+    if kind == "gated_delta" and shape.model_type.startswith("minimax"):
+        return Kind("lightning")
+    if kind == "gated_delta" and fields.has("linear_attn_config"):
+        return Kind("kda")
+    if kind == "mamba2" and shape.model_type == "jamba":
+        return Kind("mamba1")
+    if kind == "full" and shape.model_type == "kimi_linear":
+        return Kind("mla")
+    return Kind(kind)
+
+
+def _hybrid_letters(fields: Fields, shape: Shape) -> list[Kind]:
+    letters = fields.text("hybrid_override_pattern").replace("|", "")
+    if len(letters) != shape.layers or set(letters) - set(_HYBRID_LETTERS):
+        right = f"{shape.layers} letters, one a layer: M state, * attention, - feed-forward, E experts"
+        raise fields.refuse("hybrid_override_pattern", letters, right)
+    return [Kind(_HYBRID_LETTERS[letter]) for letter in letters]
+
+
+def _attention_at(fields: Fields, shape: Shape, other: str) -> list[Kind]:
+    chosen = set(fields.numbers("attn_layer_indices") or fields.numbers("full_attn_idxs") or [])
+    return [Kind("full" if layer in chosen else other) for layer in range(shape.layers)]
+
+
+def _bamba(fields: Fields, shape: Shape) -> list[Kind]:
+    return _attention_at(fields, shape, "mamba2")
+
+
+def _jamba(fields: Fields, shape: Shape) -> list[Kind]:
+    period, offset = fields.number("attn_layer_period") or 8, fields.number("attn_layer_offset", least=0) or 0
+    return [Kind("full" if layer % period == offset else "mamba1") for layer in range(shape.layers)]
+
+
+def _delta_every(fields: Fields, shape: Shape) -> list[Kind]:
+    every = fields.number("full_attention_interval") or 4
+    return [Kind("full" if (layer + 1) % every == 0 else "gated_delta") for layer in range(shape.layers)]
+
+
+def _minimax(fields: Fields, shape: Shape) -> list[Kind]:
+    flags = fields.numbers("attn_type_list", most=1)
+    if not flags or len(flags) < shape.layers:
+        right = f"a list of {shape.layers} numbers, 0 linear and 1 full"
+        raise fields.refuse("attn_type_list", fields.values.get("attn_type_list"), right)
+    return [Kind("full" if flag else "lightning") for flag in flags[: shape.layers]]
+
+
+def _kimi_linear(fields: Fields, shape: Shape) -> list[Kind]:
+    part = fields.part("linear_attn_config")
+    if part is None:
+        return [Kind("mla")] * shape.layers
+    chosen = set(part.numbers("kda_layers") or [])  # counted from 1
+    return [Kind("kda" if layer + 1 in chosen else "mla") for layer in range(shape.layers)]
+
+
+def _lfm2(fields: Fields, shape: Shape) -> list[Kind]:
+    return _attention_at(fields, shape, "conv")
+
+
+def _falcon_h1(fields: Fields, shape: Shape) -> list[Kind]:
+    return [Kind("both")] * shape.layers
+
+
+def _mamba_alone(fields: Fields, shape: Shape) -> list[Kind]:
+    return [Kind("mamba2" if shape.model_type == "mamba2" else "mamba1")] * shape.layers
+
+
+def _cross(fields: Fields, shape: Shape) -> list[Kind]:
+    chosen = set(fields.numbers("cross_attention_layers") or [])
+    return [Kind("cross" if layer in chosen else "full") for layer in range(shape.layers)]
+
+
+_SPECIAL = {
+    "bamba": _bamba, "jamba": _jamba, "qwen3_next": _delta_every, "qwen3_5": _delta_every, "qwen3_5_text": _delta_every,
+    "qwen3_5_moe": _delta_every, "qwen3_5_moe_text": _delta_every, "minimax_text_01": _minimax, "minimax": _minimax,
+    "minimax_m1": _minimax, "kimi_linear": _kimi_linear, "lfm2": _lfm2, "lfm2_moe": _lfm2, "falcon_h1": _falcon_h1,
+    "mamba": _mamba_alone, "mamba2": _mamba_alone, "falcon_mamba": _mamba_alone, "mllama_text_model": _cross,
+}  # fmt: skip
