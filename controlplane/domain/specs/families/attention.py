@@ -34,7 +34,8 @@ def heads(
     projections = hidden * (query + keys + values) + queries * value_width * hidden
     fine = (query + keys + values if bias else 0) + (hidden if output_bias else 0)
     fine += _qk_norm(fields, shape, queries, kv, width)
-    fine += queries if traits.sinks else 0
+    sinks = traits.sinks or (kind == "sliding" and fields.values.get("add_swa_attention_sink_bias") is True)
+    fine += queries if sinks else 0
     cache = Layers(
         kind,
         1,

@@ -47,8 +47,7 @@ def blocks(fields: Fields, shape: Shape) -> tuple[tuple[Block, ...], int, int, i
 def _mixer(fields: Fields, shape: Shape, kind: Kind, shares: bool) -> Mixer:
     """Full layers may have heads of their own and use their keys as values; a sharing layer has no keys at all."""
     full = kind.name == "full"
-    head_dim = (fields.number("global_head_dim") if full else None) or shape.head_dim
-    kv_heads = (fields.number("num_global_key_value_heads") if full else None) or shape.kv_heads
+    head_dim, kv_heads = _full_heads(fields, shape) if full else (shape.head_dim, shape.kv_heads)
     if shares:
         projections = 2 * shape.hidden * shape.heads * head_dim
         if shape.model_type.startswith("gemma3n"):  # its files hold keys and values that are never used
@@ -59,6 +58,18 @@ def _mixer(fields: Fields, shape: Shape, kind: Kind, shares: bool) -> Mixer:
     if full:
         return attention.heads(fields, shape, head_dim=head_dim, kv_heads=kv_heads, keys_are_values=same)
     return attention.heads(fields, shape, kind="sliding", window_tokens=kind.window_tokens)
+
+
+def _full_heads(fields: Fields, shape: Shape) -> tuple[int, int]:
+    """Width and number of KV heads in full layers; newer files write them layer by layer in `per_layer_config`."""
+    usual = 512 if shape.model_type.startswith("gemma4") else shape.head_dim
+    head_dim, kv_heads = fields.number("global_head_dim"), fields.number("num_global_key_value_heads")
+    listed = fields.part("per_layer_config")
+    for key in list(listed.values)[:1] if listed is not None else []:
+        one = listed.part(key) if listed is not None else None
+        if one is not None:
+            head_dim, kv_heads = head_dim or one.number("head_dim"), kv_heads or one.number("num_key_value_heads")
+    return head_dim or usual, kv_heads or shape.kv_heads
 
 
 def _feed_forward(fields: Fields, shape: Shape, width: int) -> FeedForward:

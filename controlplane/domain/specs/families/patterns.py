@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from controlplane.domain.specs.families.shape import Shape
-from controlplane.domain.specs.fields import LARGEST_LENGTH, Fields
+from controlplane.domain.specs.fields import LARGEST_LAYERS, LARGEST_LENGTH, Fields
 
 
 class Kind(NamedTuple):
@@ -22,14 +22,17 @@ _LAYER_TYPES = {
     "moe": "none", "mlp": "none", "compressed_sparse_attention": "full", "kda": "kda",
 }  # fmt: skip
 _HYBRID_LETTERS = {"M": "mamba2", "*": "full", "-": "none", "E": "none"}
+_HYBRID_NAMES = {"mamba": "M", "linear_attention": "M", "attention": "*", "full_attention": "*", "mlp": "-", "moe": "E"}
 _WINDOW_EVERY = {"gemma2": 2, "gpt_oss": 2, "gemma3": 6, "gemma3_text": 6, "gemma4": 6, "gemma4_text": 6, "cohere2": 4,
                  "olmo3": 4, "exaone4": 4, "exaone_moe": 4, "afmoe": 4, "ministral": 4}  # fmt: skip
 
 
 def mixers(fields: Fields, shape: Shape) -> list[Kind]:
     """One kind a layer."""
-    if fields.has("hybrid_override_pattern"):
-        return _hybrid_letters(fields, shape)
+    if shape.model_type == "nemotron_h":
+        return [Kind(_HYBRID_LETTERS[letter]) for letter in hybrid_letters(fields, shape.layers)]
+    if fields.has("hybrid_layer_pattern"):
+        return _marked_sliding(fields, shape)
     if fields.has("kv_lora_rank") and shape.model_type != "kimi_linear":
         return [Kind("mla")] * shape.layers
     if fields.has("layer_types", "layers_block_type"):
@@ -42,6 +45,8 @@ def mixers(fields: Fields, shape: Shape) -> list[Kind]:
     every = every or _WINDOW_EVERY.get(shape.model_type)
     if window and every:
         return [Kind("full") if (layer + 1) % every == 0 else Kind("sliding", window) for layer in range(shape.layers)]
+    if window and shape.positions and window >= shape.positions:
+        window = None  # a window that nothing outgrows
     chunk = fields.number("attention_chunk_size", most=LARGEST_LENGTH)
     if chunk:
         return _chunked(fields, shape, chunk)
@@ -102,8 +107,10 @@ def _with_window(fields: Fields, shape: Shape, name: str, kind: str) -> Kind:
         return Kind(kind, fields.number("attention_chunk_size", most=LARGEST_LENGTH) or 8192)
     if kind == "gated_delta" and shape.model_type.startswith("minimax"):
         return Kind("lightning")
-    if kind == "gated_delta" and fields.has("linear_attn_config"):
+    if kind == "gated_delta" and (fields.has("linear_attn_config") or shape.model_type == "kimi_linear"):
         return Kind("kda")
+    if kind == "gated_delta" and fields.has("mamba_d_state", "ssm_state_size"):
+        return Kind("mamba1" if shape.model_type == "jamba" else "mamba2")
     if kind == "mamba2" and shape.model_type == "jamba":
         return Kind("mamba1")
     if kind == "full" and shape.model_type == "kimi_linear":
@@ -111,12 +118,31 @@ def _with_window(fields: Fields, shape: Shape, name: str, kind: str) -> Kind:
     return Kind(kind)
 
 
-def _hybrid_letters(fields: Fields, shape: Shape) -> list[Kind]:
-    letters = fields.text("hybrid_override_pattern").replace("|", "")
-    if len(letters) != shape.layers or set(letters) - set(_HYBRID_LETTERS):
-        right = f"{shape.layers} letters, one a layer: M state, * attention, - feed-forward, E experts"
-        raise fields.refuse("hybrid_override_pattern", letters, right)
-    return [Kind(_HYBRID_LETTERS[letter]) for letter in letters]
+def hybrid_letters(fields: Fields, layers: int) -> str:
+    """Nemotron-H: a letter a layer, M state, * attention, - feed-forward, E experts."""
+    if not fields.has("hybrid_override_pattern"):
+        names = fields.texts("layers_block_type") or fields.texts("layer_types") or []
+        unknown = next((name for name in names if name not in _HYBRID_NAMES), None)
+        if unknown is not None or len(names) != layers:
+            right = f"a list of {layers} texts of " + ", ".join(_HYBRID_NAMES)
+            raise fields.refuse("layers_block_type", unknown if unknown is not None else names, right)
+        return "".join(_HYBRID_NAMES[name] for name in names)
+    _, value = fields.raw("hybrid_override_pattern")
+    letters = value.replace("|", "") if isinstance(value, str) and len(value) <= 2 * LARGEST_LAYERS else ""
+    if len(letters) != layers or set(letters) - set(_HYBRID_LETTERS):
+        right = f"{layers} letters, one a layer: M state, * attention, - feed-forward, E experts"
+        raise fields.refuse("hybrid_override_pattern", value, right)
+    return letters
+
+
+def _marked_sliding(fields: Fields, shape: Shape) -> list[Kind]:
+    """MiMo-V2: 1 for a sliding layer, 0 for a full one."""
+    flags = fields.numbers("hybrid_layer_pattern", most=1) or []
+    window = sliding_window(fields)
+    if len(flags) != shape.layers or not window or window < 1:
+        right = f"a list of {shape.layers} numbers, 1 sliding and 0 full, with sliding_window"
+        raise fields.refuse("hybrid_layer_pattern", fields.values.get("hybrid_layer_pattern"), right)
+    return [Kind("sliding", window) if flag else Kind("full") for flag in flags]
 
 
 def _attention_at(fields: Fields, shape: Shape, other: str) -> list[Kind]:

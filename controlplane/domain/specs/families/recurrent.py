@@ -89,8 +89,9 @@ def kimi_delta(fields: Fields, shape: Shape) -> Mixer:
     """Kimi delta attention: a gated delta net with decay a channel (Kimi-Linear)."""
     part = fields.part("linear_attn_config") or fields
     hidden = shape.hidden
-    count, width = part.need("num_heads"), part.need("head_dim")
-    kernel = part.number("short_conv_kernel_size") or 4
+    names = ("num_heads", "head_dim") if fields.has("linear_attn_config") else ("linear_num_heads", "linear_head_dim")
+    count, width = part.need(names[0]), part.need(names[1])
+    kernel = part.number("short_conv_kernel_size", "linear_conv_kernel_dim") or 4
     inner = count * width
     gates = 2 * (hidden * width + width * inner) + hidden * count
     projections = 3 * hidden * inner + inner * hidden + gates

@@ -46,7 +46,7 @@ class Shape:
 def read(fields: Fields, model_type: str) -> Shape:
     """Raises RefusedError naming the width that is missing or can't be."""
     traits = TRAITS.get(model_type, UNKNOWN)
-    hidden, layers = fields.need(*HIDDEN), fields.need(*LAYERS, most=LARGEST_LAYERS)
+    hidden, layers = fields.need(*HIDDEN), _layers(fields)
     heads = fields.number(*HEADS)
     if heads is None and not fields.has("attn_layer_indices", "block_configs", "mamba_num_heads", "state_size"):
         raise fields.missing(HEADS[0], "a whole number")
@@ -61,6 +61,13 @@ def read(fields: Fields, model_type: str) -> Shape:
         head_dim=head_dim, intermediate=_intermediate(fields, model_type, hidden), vocab=fields.need(*VOCAB),
         positions=fields.number(*POSITIONS, most=LARGEST_LENGTH),
     )  # fmt: skip
+
+
+def _layers(fields: Fields) -> int:
+    count = fields.number(*LAYERS, most=LARGEST_LAYERS)
+    if count is None and fields.has("layers_block_type"):
+        count = len(fields.texts("layers_block_type") or [])
+    return count or fields.need(*LAYERS, most=LARGEST_LAYERS)
 
 
 def _kv_heads(fields: Fields, model_type: str, heads: int) -> int:

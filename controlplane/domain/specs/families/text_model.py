@@ -33,7 +33,7 @@ def read(fields: Fields, shape: Shape) -> TextModel:
     if fields.has("block_configs"):
         return TextModel(pruned.blocks(fields, shape), fine_extra=shape.norm)
     kinds = patterns.mixers(fields, shape)
-    if shape.model_type == "nemotron_h" and fields.has("hybrid_override_pattern"):
+    if shape.model_type == "nemotron_h":
         blocks = _one_half_a_layer(fields, shape, kinds)
     else:
         experts = feed_forward.moe_layers(fields, shape)
@@ -53,7 +53,24 @@ def _block(fields: Fields, shape: Shape, kind: Kind, is_moe: bool) -> Block:
     if shape.model_type in _ONE_NORM_MIXERS:
         return Block(mixer, norms=shape.norm)
     feed = _feed_forward(fields, shape, is_moe)
+    if shape.model_type == "longcat_flash":
+        return _double(fields, shape, mixer)
     return Block(mixer, feed, norms=_norms(fields, shape))
+
+
+def _double(fields: Fields, shape: Shape, mixer: Mixer) -> Block:
+    """LongCat: a layer has two attentions and two dense feed-forwards beside its experts, some of which do nothing."""
+    dense, sparse = feed_forward.dense(fields, shape), feed_forward.experts(fields, shape)
+    idle = fields.number("zero_expert_num", least=0) or 0
+    count, _, _ = feed_forward.routed_experts(fields, shape)
+    feed = FeedForward(
+        dense=2 * dense.dense + sparse.dense,
+        routed=sparse.routed,
+        active_routed=sparse.active_routed * count // (count + idle),
+        fine=sparse.fine + idle * (shape.hidden + 1),
+    )
+    both = Mixer(mixer.caches * 2, 2 * mixer.projections, 2 * mixer.fine, 2 * mixer.whole)
+    return Block(both, feed, norms=4 * shape.norm)
 
 
 def _feed_forward(fields: Fields, shape: Shape, is_moe: bool) -> FeedForward:
@@ -62,7 +79,7 @@ def _feed_forward(fields: Fields, shape: Shape, is_moe: bool) -> FeedForward:
     width = fields.number("intermediate_size_mlp", "dense_intermediate_size")
     if shape.model_type == "granitemoehybrid":
         width = fields.number("shared_intermediate_size", least=0)
-    if shape.model_type in ("lfm2",):
+    if shape.model_type == "lfm2":
         width = _lfm2_width(fields, shape)
     return feed_forward.dense(fields, shape, width)
 
@@ -96,7 +113,7 @@ def _norms(fields: Fields, shape: Shape) -> int:
 
 def _mixer(fields: Fields, shape: Shape, kind: Kind) -> Mixer:
     if kind.name == "full":
-        return attention.heads(fields, shape)
+        return attention.heads(fields, shape, value_head_dim=fields.number("v_head_dim"))
     if kind.name == "sliding":
         return _sliding(fields, shape, kind.window_tokens)
     if kind.name == "chunked":
@@ -136,7 +153,7 @@ _STATES: dict[str, Callable[[Fields, Shape], Mixer]] = {
 
 def _one_half_a_layer(fields: Fields, shape: Shape, kinds: list[Kind]) -> tuple[Block, ...]:
     """Nemotron-H: a layer is a state, an attention, a feed-forward or a mixture, with one norm before it."""
-    letters = fields.text("hybrid_override_pattern").replace("|", "")
+    letters = patterns.hybrid_letters(fields, shape.layers)
     built: dict[str, Block] = {}
     for letter, kind in zip(letters, kinds, strict=True):
         if letter in built:
