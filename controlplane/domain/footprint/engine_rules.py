@@ -52,7 +52,7 @@ class EngineRules:
     @property
     def windows_save_memory(self) -> bool:
         """Whether layers with a sliding window hold only their window; before, they held whole requests."""
-        return self.generation == "V1" and self.version >= (0, 9, 2)
+        return self.generation == "V1" and self.version >= (0, 9, 1)
 
     @property
     def batches_in_flight(self) -> int:
@@ -80,9 +80,14 @@ class EngineRules:
         return self.version < (0, 16, 0)
 
     @property
+    def sorts_whole_vocabulary(self) -> bool:
+        """The sampler sorted all logits until kernels without a sort became the default."""
+        return self.version < (0, 19, 0)
+
+    @property
     def charges_collectives(self) -> bool:
         """Whether buffers of collectives count as the engine's own: the snapshot came before they were made."""
-        return self.version < (0, 12, 0)
+        return self.version < (0, 29, 0)
 
     def chunks_prefill(self, max_model_len: int, *, multimodal: bool, latent: bool) -> bool:
         """V1 always does; V0 by default only above 32k tokens, and not for multimodal or latent-attention models."""
@@ -91,7 +96,13 @@ class EngineRules:
         return max_model_len > 32768 and self.version >= (0, 4, 0) and not multimodal and not latent
 
     def default_batched_tokens(
-        self, card_bytes: int | None, card_name: str, max_model_len: int, *, multimodal: bool = False, latent: bool = False
+        self,
+        card_bytes: int | None,
+        card_name: str,
+        max_model_len: int,
+        *,
+        multimodal: bool = False,
+        latent: bool = False,
     ) -> int:
         """Tokens a step when `max_num_batched_tokens` is not given, for the API server."""
         if self.generation == "V0":
@@ -146,6 +157,6 @@ def rules_for(
     if asked == "V0":
         return EngineRules(_V0_USUAL, "V0", "vllm_version is not given; the rules of V0 in 0.7 were taken.")
     if utilization is not None and utilization == 0.90 and oldest_for_model < BEFORE_092:
-        reason = "vllm_version is not given; gpu_memory_utilization 0.90 was the default before 0.23, so 0.12 was taken."
+        reason = "vllm_version is not given; 0.12 was taken: gpu_memory_utilization 0.90 was the default before 0.23."
         return EngineRules(BEFORE_092, "V1", reason)
     return EngineRules(NEWEST, "V1", f"vllm_version is not given; the rules of {NEWEST[0]}.{NEWEST[1]} were taken.")

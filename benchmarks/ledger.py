@@ -1,0 +1,175 @@
+"""How near the memory ledger comes to what engines logged: `python -m benchmarks.ledger [--cases FILE] [--rows]`.
+
+Reads start-ups of vLLM as people posted them (HEADWORKS_SHARED/data/ledger), asks the estimate without any of their
+results, and prints the errors as JSON on standard output and as a table on standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from controlplane.domain import estimate
+from controlplane.domain.errors import RefusedError
+
+SHARED = Path(os.environ.get("HEADWORKS_SHARED", Path(__file__).resolve().parent.parent.parent / "shared"))
+FIELDS = (
+    "case_id", "model", "architecture", "gpu", "gpu_memory_total_gib", "num_gpus", "tensor_parallel",
+    "pipeline_parallel", "dtype", "quantization", "kv_cache_dtype", "gpu_memory_utilization", "max_model_len",
+    "max_num_seqs", "max_num_batched_tokens", "enforce_eager", "block_size", "vllm_version", "engine", "multimodal",
+    "speculative", "cpu_offload_gb", "kv_cache_memory_gib",
+)  # fmt: skip
+Case = Mapping[str, Any]
+Answer = Mapping[str, Any]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=Path, default=SHARED / "data/ledger/cases.json")
+    parser.add_argument("--models", type=Path, default=SHARED / "data/ledger/models.json")
+    parser.add_argument("--rows", action="store_true", help="print every case too")
+    parser.add_argument("--no-architecture", action="store_true", help="give names of models only")
+    given = parser.parse_args()
+    if not given.cases.exists():
+        print(f"{given.cases} is not there: set HEADWORKS_SHARED", file=sys.stderr)
+        return 0
+    cases = json.loads(given.cases.read_text())
+    models = {} if given.no_architecture else json.loads(given.models.read_text())
+    answers = {case["case_id"]: ask(setup_of(case, models)) for case in cases}
+    figures = score(cases, models, answers)
+    print(json.dumps(figures, indent=1))
+    print(table(figures), file=sys.stderr)
+    if given.rows:
+        print("\n".join(rows(cases, answers)), file=sys.stderr)
+    return 0
+
+
+def setup_of(case: Case, models: Mapping[str, Any]) -> dict[str, Any]:
+    """The case without its results."""
+    found = {field: case.get(field) for field in FIELDS}
+    found["architecture"] = case.get("architecture") or models.get(case.get("model_arch_key") or "")
+    return found
+
+
+def ask(setup: Mapping[str, object]) -> dict[str, Any]:
+    try:
+        return estimate.estimate(setup)
+    except RefusedError as error:
+        return estimate.refusal(setup, error)
+
+
+def score(cases: list[Case], models: Mapping[str, Any], answers: Mapping[Any, Answer]) -> dict[str, Any]:
+    """All figures; errors are relative, of absolute value."""
+    answered = [case for case in cases if "error" not in answers[case["case_id"]]]
+    started = [case for case in answered if not case.get("error_kind")]
+    refused = [case for case in answered if case.get("error_kind")]
+    verdict = [(answers[case["case_id"]]["fits"], True) for case in started]
+    capped_wrong: list[Any] = []
+    verdict += [(answers[case["case_id"]]["fits"], False) for case in refused]
+    for case in answered:
+        needed = _needed_gib(case, answers[case["case_id"]])
+        capped = ask({**setup_of(case, models), "kv_cache_memory_gib": needed * 0.98})
+        verdict.append((capped.get("fits"), False))
+    needs, longest = [], []
+    for case in answered:
+        cap = case.get("error_available_gib") or (None if case.get("error_kind") else case.get("kv_cache_gib"))
+        if not cap or cap < 0:
+            continue
+        capped = ask({**setup_of(case, models), "kv_cache_memory_gib": cap})
+        verdict.append((capped.get("fits"), not case.get("error_kind")))
+        if case.get("error_needed_gib") and "error" not in capped:
+            needs.append(abs(capped["needed_gib"] / case["error_needed_gib"] - 1))
+        if case.get("error_estimated_max_len") and "error" not in capped:
+            longest.append(abs(capped["estimated_max_len"] / case["error_estimated_max_len"] - 1))
+        if capped.get("fits") is bool(case.get("error_kind")):
+            capped_wrong.append(case["case_id"])
+    decided = [(got, right) for got, right in verdict if got is not None]
+
+    def errors(flag: str, field: str, truth: Callable[[Case], float | None]) -> list[float]:
+        found = []
+        for case in answered:
+            value, got = truth(case), answers[case["case_id"]].get(field)
+            if case.get(flag) and value and got is not None:
+                found.append(abs(got / value - 1))
+        return found
+
+    kv = errors("usable_kv", "kv_bytes_per_token", lambda case: case.get("bytes_per_token_observed"))
+    return {
+        "cases": len(cases),
+        "answered": len(answered),
+        "kv_bytes_per_token": {**spread(kv), "beyond_0.1_percent": sum(error > 0.001 for error in kv)},
+        "weights": spread(errors("usable_weights", "weights_gib", lambda case: case.get("weights_gib"))),
+        "kv_gib_end_to_end": spread(errors("end_to_end", "kv_cache_gib", lambda case: case.get("kv_cache_gib"))),
+        "kv_gib_budget": spread(errors("usable_budget", "kv_cache_gib", lambda case: case.get("kv_cache_gib"))),
+        "activation_peak": spread(
+            errors("usable_budget", "activation_peak_gib", lambda case: case.get("activation_peak_gib"))
+        ),
+        "needed_gib_of_refused": spread(needs),
+        "longest_length_of_refused": spread(longest),
+        "verdict": {
+            "decided": len(decided),
+            "undecided": len(verdict) - len(decided),
+            "right": sum(got is right for got, right in decided),
+            "share_right": round(sum(got is right for got, right in decided) / max(1, len(decided)), 4),
+            "wrong_with_logged_cache": capped_wrong,
+            "started_but_said_no": [c["case_id"] for c in started if answers[c["case_id"]]["fits"] is False],
+            "refused_but_said_yes": [c["case_id"] for c in refused if answers[c["case_id"]]["fits"] is True],
+        },
+    }
+
+
+def _needed_gib(case: Case, answer: Answer) -> float:
+    """What one request needed: as logged, else by the observed bytes a token, else as estimated."""
+    if case.get("error_needed_gib"):
+        return float(case["error_needed_gib"])
+    return float(answer["needed_gib"])
+
+
+def spread(errors: Iterable[float]) -> dict[str, float | int | None]:
+    """Median, 90th percentile (nearest rank) and largest, in percent."""
+    found = sorted(errors)
+    if not found:
+        return {"cases": 0, "median_percent": None, "p90_percent": None, "largest_percent": None}
+    rank = max(0, -(-len(found) * 9 // 10) - 1)
+    return {
+        "cases": len(found),
+        "median_percent": round(100 * median(found), 3),
+        "p90_percent": round(100 * found[rank], 3),
+        "largest_percent": round(100 * found[-1], 3),
+    }
+
+
+def table(figures: Mapping[str, Any]) -> str:
+    lines = [f"{'':24}{'cases':>7}{'median %':>10}{'p90 %':>9}{'largest %':>11}"]
+    for name, figure in figures.items():
+        if isinstance(figure, Mapping) and figure.get("cases"):
+            values = [figure["median_percent"], figure["p90_percent"], figure["largest_percent"]]
+            lines.append(f"{name:24}{figure['cases']:>7}" + "".join(f"{v:>{w}}" for v, w in zip(values, (10, 9, 11), strict=True)))
+    verdict = figures["verdict"]
+    lines.append(f"verdict: {verdict['right']} of {verdict['decided']} right, {verdict['undecided']} undecided")
+    return "\n".join(lines)
+
+
+def rows(cases: list[Case], answers: Mapping[Any, Answer]) -> Iterable[str]:
+    """A line a case: predicted and logged weights, activation, non-torch, cache."""
+    pairs = ("weights_gib", "activation_peak_gib", "non_torch_gib", "cudagraph_gib", "kv_cache_gib")
+    for case in cases:
+        answer = answers[case["case_id"]]
+        head = f"#{case['case_id']} {case['model'][:28]} v{case['vllm_version']} tp{case['tensor_parallel']}"
+        if "error" in answer:
+            yield f"{head}: {answer['error']['message']}"
+            continue
+        parts = [f"{name.removesuffix('_gib')} {answer[name]}/{case[name]}" for name in pairs]
+        parts.append(f"kv/token {answer['kv_bytes_per_token']}/{case['bytes_per_token_observed']}")
+        parts.append(f"fits {answer['fits']}/{case['error_kind']} longest {answer['estimated_max_len']}")
+        yield f"{head}: {', '.join(parts)}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,195 @@
+"""A memory estimate from a plain description of a set-up: a case in, a prediction out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from controlplane.domain.errors import RefusedError
+from controlplane.domain.footprint import cards, engine_rules, launchers
+from controlplane.domain.footprint.cards import Card
+from controlplane.domain.footprint.engine_rules import EngineRules, Version
+from controlplane.domain.ledger import result, setup
+from controlplane.domain.ledger.corrections import NO_CORRECTION, Correction
+from controlplane.domain.ledger.result import Ledger
+from controlplane.domain.ledger.setup import Setup, Wishes
+from controlplane.domain.specs import architecture, fields, known_models, precision
+from controlplane.domain.specs.fields import Fields
+from controlplane.domain.specs.model import ModelFacts
+from controlplane.domain.specs.precision import Precision
+
+GIB = 2**30
+_LARGEST_GIB = 1_000_000.0
+_LARGEST_RANKS = 4096
+# families that came with a later engine; without a version a set-up of theirs is a recent one
+_YOUNG_FAMILIES: tuple[tuple[str, Version], ...] = (
+    ("gated", (0, 19, 0)),
+    ("qwen3_5", (0, 19, 0)),
+    ("qwen3_6", (0, 19, 0)),
+    ("gemma4", (0, 19, 0)),
+    ("deepseek_v4", (0, 19, 0)),
+)
+
+
+def estimate(case: Mapping[str, object]) -> dict[str, object]:
+    """The prediction for a case. Raises RefusedError naming the field that is missing or can't be."""
+    return answer(case, ledger_of(case))
+
+
+def ledger_of(case: Mapping[str, object], correction: Correction = NO_CORRECTION) -> Ledger:
+    """The whole ledger of a case."""
+    return result.work_out(read_setup(case), correction)
+
+
+def refusal(case: object, error: RefusedError) -> dict[str, object]:
+    """A case that can't be answered, as it is printed."""
+    given = case.get("case_id") if isinstance(case, Mapping) else None
+    case_id = given if isinstance(given, int | str) else None
+    return {"case_id": case_id, "error": {"code": error.code, "message": error.message, "fields": error.fields}}
+
+
+def answer(case: Mapping[str, object], ledger: Ledger) -> dict[str, object]:
+    """The prediction as it is printed: GiB of 2**30 bytes, of one accelerator."""
+    budget = ledger.budget
+    concurrency = ledger.concurrency(ledger.setup.max_model_len)
+    return {
+        "case_id": case.get("case_id"),
+        "weights_gib": _gib(budget.weights_bytes + budget.adapter_bytes),
+        "kv_bytes_per_token": round(ledger.kv_bytes_per_token, 2),
+        "non_torch_gib": _gib(budget.non_torch_bytes),
+        "activation_peak_gib": _gib(budget.activation_bytes),
+        "cudagraph_gib": _gib(budget.graphs_bytes),
+        "kv_cache_gib": _gib(budget.available_bytes),
+        "kv_cache_tokens": ledger.tokens,
+        "gpu_blocks": ledger.blocks,
+        "max_concurrency": None if concurrency is None else round(concurrency, 2),
+        "fits": ledger.verdict.fits,
+        "needed_gib": round(ledger.needed_bytes / GIB, 6),
+        "estimated_max_len": ledger.longest_tokens,
+        "reason": ledger.verdict.sentence,
+        "advice": [advice.sentence for advice in ledger.advice],
+        "assumptions": list(ledger.assumptions),
+    }
+
+
+def read_setup(case: Mapping[str, object]) -> Setup:
+    """The set-up that a case describes; null = not known."""
+    given = Fields(case, code="estimate")
+    facts = _model(given)
+    wishes = _wishes(given)
+    kinds = precision.parse(
+        given.text("dtype") or None, given.text("quantization") or None, given.text("kv_cache_dtype") or None, facts
+    )
+    total_gib = given.ratio("gpu_memory_total_gib", most=_LARGEST_GIB)
+    card = cards.resolve(given.text("gpu") or None, total_gib, needed=wishes.kv_cap_bytes is None)
+    rules = _rules(given, facts, wishes)
+    return setup.resolve(facts, kinds, card, rules, _with_launcher(given, wishes, facts, kinds, card))
+
+
+def _with_launcher(given: Fields, wishes: Wishes, facts: ModelFacts, kinds: Precision, card: Card) -> Wishes:
+    """Unsloth's own 4-bit files are nearly always started by Unsloth, inside a training."""
+    name = given.text("model").lower()
+    if "unsloth" not in name or not kinds.weights.name.startswith("bnb") or wishes.max_num_seqs is not None:
+        return wishes
+    if wishes.utilization is None or card.total_bytes is None:
+        return wishes
+    preset = launchers.unsloth(round(card.total_bytes * wishes.utilization), kinds.weight_bytes(facts))
+    return replace(
+        wishes,
+        max_num_seqs=preset.max_num_seqs,
+        max_num_batched_tokens=wishes.max_num_batched_tokens or wishes.max_model_len,
+        adapters=preset.adapters,
+        adapter_rank=preset.adapter_rank,
+        notes=(preset.assumption,),
+    )
+
+
+def _model(given: Fields) -> ModelFacts:
+    """Facts from `architecture`, or by the model's name; a table's exact count of parameters goes before a rounded one."""
+    name = given.text("model")
+    described = given.values.get("architecture")
+    known = known_models.find(name) if name else None
+    if described is None:
+        if known is not None:
+            return known
+        right = "an object with total_params, num_hidden_layers, hidden_size, num_attention_heads, head_dim …"
+        if not name:
+            raise given.missing("model", f"the name of a well-known model, or architecture: {right}")
+        raise RefusedError(
+            "unknown_model",
+            f"{fields.shown(name)} is not a model that is known here.",
+            hint=f"architecture: {right}",
+            fields={"architecture": right, "model": "the name of a well-known model"},
+        )
+    if not isinstance(described, Mapping):
+        raise given.refuse("architecture", described, "an object with total_params, num_hidden_layers …")
+    facts = architecture.read(described, name=name)
+    return known if known is not None and _is_same(known, facts) else facts
+
+
+def _is_same(known: ModelFacts, described: ModelFacts) -> bool:
+    """Whether a description is of the model that its name means: every width that it gives agrees."""
+    pairs = (
+        (known.num_hidden_layers, described.num_hidden_layers),
+        (known.hidden_size, described.hidden_size),
+        (known.num_attention_heads, described.num_attention_heads),
+        (known.vocab_size, described.vocab_size),
+    )
+    same = all(not given or table == given for table, given in pairs)
+    return same and abs(known.parameters / described.parameters - 1) < 0.05
+
+
+def _rules(given: Fields, facts: ModelFacts, wishes: Wishes) -> EngineRules:
+    version = given.values.get("vllm_version")
+    text = given.text("vllm_version") if version is not None else ""
+    oldest = max((young for name, young in _YOUNG_FAMILIES if name in facts.family), default=(0, 0, 0))
+    return engine_rules.rules_for(
+        text, given.text("engine"), utilization=wishes.utilization, oldest_for_model=oldest
+    )
+
+
+def _wishes(given: Fields) -> Wishes:
+    cap = given.ratio("kv_cache_memory_gib", most=_LARGEST_GIB)
+    free = given.ratio("free_memory_at_start_gib", most=_LARGEST_GIB)
+    offload = _not_negative(given, "cpu_offload_gb")
+    eager = given.values.get("enforce_eager")
+    multimodal = given.values.get("multimodal")
+    gpus = given.number("num_gpus", most=_LARGEST_RANKS)
+    tensor = given.number("tensor_parallel", most=_LARGEST_RANKS)
+    pipeline = given.number("pipeline_parallel", most=_LARGEST_RANKS)
+    return Wishes(
+        tensor_parallel=tensor if tensor is not None else _ranks_left(gpus, pipeline),
+        pipeline_parallel=pipeline,
+        utilization=given.ratio("gpu_memory_utilization", most=1.0),
+        max_model_len=given.number("max_model_len", most=fields.LARGEST_LENGTH),
+        max_num_seqs=given.number("max_num_seqs", most=1_000_000),
+        max_num_batched_tokens=given.number("max_num_batched_tokens", most=fields.LARGEST_LENGTH),
+        enforce_eager=None if eager is None else given.flag("enforce_eager", False),
+        block_size=given.number("block_size", most=1_000_000),
+        multimodal=multimodal if isinstance(multimodal, bool) else given.text("multimodal") or _described_images(given),
+        speculative=given.text("speculative") or None,
+        cpu_offload_bytes=round(offload * GIB),
+        kv_cap_bytes=None if cap is None else round(cap * GIB),
+        free_bytes=None if free is None else round(free * GIB),
+        length_must_fit=False,
+    )
+
+
+def _described_images(given: Fields) -> bool | None:
+    """Whether a short architecture says that the model takes images."""
+    described = given.values.get("architecture")
+    return True if isinstance(described, Mapping) and described.get("multimodal") is True else None
+
+
+def _ranks_left(gpus: int | None, pipeline: int | None) -> int | None:
+    """All cards work together where nothing else is said."""
+    return None if gpus is None else max(1, gpus // (pipeline or 1))
+
+
+def _not_negative(given: Fields, name: str) -> float:
+    value = given.values.get(name)
+    return 0.0 if value in (None, 0) and not isinstance(value, bool) else given.ratio(name, most=_LARGEST_GIB) or 0.0
+
+
+def _gib(size: int | None) -> float | None:
+    return None if size is None else round(size / GIB, 4)

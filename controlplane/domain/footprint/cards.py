@@ -1,0 +1,81 @@
+"""The accelerator of a set-up: how much memory its driver reports.
+
+A figure that was measured goes first, then the table of accelerators, then a size that stands in the name.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from controlplane.domain.errors import RefusedError
+from controlplane.domain.specs import accelerator_rows, accelerators
+from controlplane.domain.specs.accelerator import AcceleratorFacts
+
+GIB = 2**30
+# what drivers report of a nominal size, where only the size is known: cards of that size in the table of accelerators
+_REPORTED_GIB = {16: 15.6, 24: 23.6, 32: 31.36, 40: 39.5, 48: 44.4, 64: 63.6, 80: 79.2, 96: 94.97, 128: 119.7}
+_USUAL_SHARE = 0.975  # of nominal, where the size is none of these (median of the table's cards)
+_SIZE = re.compile(r"(\d{1,4}(?:\.\d{1,2})?)\s*(?:g\.)?\s*gi?b", re.IGNORECASE)
+_UNIFIED = ("gb10", "spark", "jetson", "orin", "thor", "strix", "gh200", "m1", "m2", "m3", "m4")
+_SEVERAL = re.compile(r"\s*(?:/|\+|,|\bor\b)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """`total_bytes` is what the driver reports, None where nothing says it. `unified`: the system's memory is shared."""
+
+    name: str
+    total_bytes: int | None
+    facts: AcceleratorFacts | None = None
+    unified: bool = False
+    assumption: str = ""
+
+    @property
+    def linked(self) -> bool:
+        """Whether several of them talk over a fabric of their own; of an unknown card its size says it."""
+        if self.facts is not None:
+            return self.facts.link_bytes_per_s is not None and self.facts.memory_bytes > 32 * GIB
+        return self.total_bytes is not None and self.total_bytes > 60 * GIB
+
+
+def resolve(name: str | None, total_gib: float | None, *, needed: bool = True) -> Card:
+    """The card called `name` with `total_gib` of memory, each of them None where it is not known.
+
+    Raises RefusedError naming `gpu` when a name says nothing and its memory is needed.
+    """
+    text = (name or "").strip()
+    facts = _find(text)
+    unified = any(word in text.lower() for word in _UNIFIED)
+    if total_gib is not None:
+        return Card(text, round(total_gib * GIB), facts, unified)
+    if not text:
+        return Card(text, None)
+    if facts is not None:
+        total = accelerator_rows.usable_bytes(facts)
+        reason = f"gpu_memory_total_gib is not given; {total / GIB:.2f} GiB was taken, as {facts.name} reports."
+        return Card(text, total, facts, unified, reason)
+    sizes = [float(size) for size in _SIZE.findall(text)]
+    if sizes and 1 <= min(sizes) <= 1024:
+        size = min(sizes)
+        reported = _REPORTED_GIB.get(int(size), size * _USUAL_SHARE)
+        reason = f"gpu_memory_total_gib is not given; {reported:.2f} GiB was taken for a card of {size:g} GB."
+        return Card(text, round(reported * GIB), None, unified, reason)
+    if not needed:
+        return Card(text, None, None, unified, f"{text} is not a card that is known here; nothing was taken from it.")
+    right = 'a name such as "H100 80GB" or "RTX 4090", or gpu_memory_total_gib: what the driver reports'
+    raise RefusedError(
+        "accelerator", f'"{text[:60]}" is not a card that is known here.', hint=right, fields={"gpu": right}
+    )
+
+
+def _find(text: str) -> AcceleratorFacts | None:
+    """The card; of several that are named ("A10G/L4", "5070 Ti + 5090") the one with the least memory."""
+    if not text:
+        return None
+    clean = re.sub(r"\(.*?\)", " ", text).replace("?", " ").strip()
+    whole = accelerators.find(text) or accelerators.find(clean)
+    if whole is not None:
+        return whole
+    found = [facts for part in _SEVERAL.split(clean) if part and (facts := accelerators.find(part)) is not None]
+    return min(found, key=accelerator_rows.usable_bytes) if found else None

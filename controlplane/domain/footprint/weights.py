@@ -1,0 +1,124 @@
+"""Weights of one accelerator: what is split, what every rank holds whole.
+
+Split over tensor-parallel ranks: embeddings and head (by vocabulary), projections, routed experts (also when experts
+are placed whole: each rank then holds count / ranks of them), towers. Held whole: norms, routers, down-projections of
+latent attention, and key-value heads beyond one a rank. Pipeline stages hold their layers; the embedding lies on the
+first stage, the head on the last. Beside the files there are tables of rotary embeddings (positions x dimensions),
+matrices of latent attention that are kept unpacked a second time, and padding that kernels of MXFP4 experts want.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil
+
+from controlplane.domain.footprint import activation
+from controlplane.domain.specs.model import ModelFacts
+from controlplane.domain.specs.precision import Precision
+
+_LARGEST_ROTARY_DIM = 128
+_ROPE_OF_LATENT = 64  # of a latent entry's elements, in every published model
+_MXFP4_WIDTH_MULTIPLE = 128
+_MXFP4_HIDDEN_MULTIPLE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class WeightShare:
+    """Bytes of the fullest rank. `on_accelerator_bytes` is without what was offloaded to the host."""
+
+    experts_bytes: int
+    embedding_bytes: int
+    tower_bytes: int
+    rest_bytes: int
+    rotary_bytes: int
+    layers: int
+    draft_bytes: int = 0
+    offloaded_bytes: int = 0
+
+    @property
+    def loaded_bytes(self) -> int:
+        parts = self.experts_bytes + self.embedding_bytes + self.tower_bytes + self.rest_bytes
+        return parts + self.rotary_bytes + self.draft_bytes
+
+    @property
+    def visiting_layer_bytes(self) -> int:
+        """One layer that comes from the host for its turn; 0 when all layers are on the accelerator."""
+        return (self.experts_bytes + self.rest_bytes) // self.layers if self.offloaded_bytes else 0
+
+    @property
+    def on_accelerator_bytes(self) -> int:
+        return self.loaded_bytes - self.offloaded_bytes
+
+
+def share(
+    facts: ModelFacts,
+    precision: Precision,
+    *,
+    tensor_parallel: int = 1,
+    pipeline_parallel: int = 1,
+    speculative: bool = False,
+    offload_bytes: int = 0,
+) -> WeightShare:
+    """What one rank of the fullest stage loads; `offload_bytes` of layers (never embeddings) may lie on the host."""
+    parts = precision.part_bytes(facts)
+    layers = max(1, facts.num_hidden_layers)
+    stage = ceil(layers / pipeline_parallel) / layers
+    replicated = min(parts.replicated_bytes, parts.rest_bytes)
+    rest = (parts.rest_bytes - replicated) / tensor_parallel + replicated
+    rest += _copied_heads_bytes(facts, precision, tensor_parallel) + _absorbed_bytes(facts, tensor_parallel)
+    embedding = parts.embedding_bytes / tensor_parallel
+    if pipeline_parallel > 1 and not facts.tie_word_embeddings:
+        embedding /= 2  # the first stage holds the embedding, the last one the head
+    found = WeightShare(
+        experts_bytes=round(parts.routed_experts_bytes / tensor_parallel * stage * _padding(facts, precision, tensor_parallel)),
+        embedding_bytes=round(embedding),
+        tower_bytes=round(parts.tower_bytes / tensor_parallel),
+        rest_bytes=round(rest * stage),
+        rotary_bytes=_rotary_bytes(facts, precision),
+        layers=ceil(layers / pipeline_parallel),
+        draft_bytes=round(parts.draft_bytes / tensor_parallel) if speculative else 0,
+    )
+    if not offload_bytes:
+        return found
+    movable = found.experts_bytes + found.rest_bytes
+    return replace(found, offloaded_bytes=min(offload_bytes, movable))
+
+
+def _copied_heads_bytes(facts: ModelFacts, precision: Precision, tensor_parallel: int) -> float:
+    """Projections of key-value heads that several ranks hold, because there are more ranks than heads."""
+    extra = 0.0
+    for layer in facts.layers:
+        if layer.kv_heads and tensor_parallel > layer.kv_heads:
+            copied = 1 - layer.kv_heads / tensor_parallel
+            extra += layer.count * 2 * layer.head_dim * facts.hidden_size * copied
+    return extra * precision.plain_bytes
+
+
+def _absorbed_bytes(facts: ModelFacts, tensor_parallel: int) -> float:
+    """Latent attention keeps the up-projections of keys and values in 16 bits once more, to multiply them in place."""
+    found = 0
+    for layer in facts.layers:
+        if layer.kind == "mla" and facts.head_dim > _ROPE_OF_LATENT:
+            width = 2 * (facts.head_dim - _ROPE_OF_LATENT) * max(0, layer.latent_elements - _ROPE_OF_LATENT)
+            found += layer.count * facts.num_attention_heads * width * 2
+    return found / tensor_parallel
+
+
+def _padding(facts: ModelFacts, precision: Precision, tensor_parallel: int) -> float:
+    """Growth of MXFP4 experts: widths are rounded up to 128 a rank, hidden sizes to 256 (1.09 for gpt-oss, in 5 logs)."""
+    if precision.weights.name != "mxfp4" or facts.experts is None or not facts.hidden_size:
+        return 1.0
+    width = max(1, activation.expert_width(facts) // tensor_parallel)
+    wide = -(-width // _MXFP4_WIDTH_MULTIPLE) * _MXFP4_WIDTH_MULTIPLE / width
+    hidden = -(-facts.hidden_size // _MXFP4_HIDDEN_MULTIPLE) * _MXFP4_HIDDEN_MULTIPLE / facts.hidden_size
+    return wide * hidden
+
+
+def _rotary_bytes(facts: ModelFacts, precision: Precision) -> int:
+    """Sines and cosines for every position; models with windows keep a second table for them."""
+    attention = [layer for layer in facts.layers if layer.kind in ("full", "sliding", "chunked", "mla")]
+    if not attention or not facts.max_position_embeddings:
+        return 0
+    dims = min(max((layer.head_dim for layer in attention), default=0) or 64, _LARGEST_ROTARY_DIM)
+    tables = 2 if len({layer.head_dim for layer in attention}) > 1 else 1
+    return facts.max_position_embeddings * dims * precision.plain_bytes * tables

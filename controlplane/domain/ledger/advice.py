@@ -1,0 +1,74 @@
+"""Advice on a set-up, each with its reason. Nothing is ever changed by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controlplane.domain.footprint.hybrid import KvLayout
+from controlplane.domain.ledger.budget import Budget
+from controlplane.domain.ledger.setup import Setup
+
+GIB = 2**30
+_LARGE_KV_SHARE = 0.45  # practitioners keep the cache below 40 to 50 % of a card while activations are not known
+_HIGH_UTILIZATION = 0.92
+_LONG_CONTEXT_TOKENS = 32768
+_FULL_CARD_SHARE = 0.85
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """`field` is the setting it is about."""
+
+    code: str
+    field: str
+    sentence: str
+
+
+def give(setup: Setup, budget: Budget, layout: KvLayout, *, starting_beside: int = 0) -> tuple[Advice, ...]:
+    """Advice in the order of settings; `starting_beside` counts engines that start on the same card now."""
+    found: list[Advice] = []
+    total, available = budget.total_bytes, budget.available_bytes
+    if total and available is not None:
+        found.extend(_shares(setup, budget, total, available))
+    mean = setup.wishes.mean_request_tokens
+    if mean and available is not None and layout.bytes_per_block:
+        carried = layout.pool_blocks(available) // max(1, layout.blocks_for(mean))
+        if setup.max_num_seqs > carried:
+            sentence = (
+                f"max_num_seqs {setup.max_num_seqs} is more than the {carried} requests of {mean} tokens that the cache "
+                f"holds: the rest would be preempted and computed again. Lower it to {max(1, carried)}."
+            )
+            found.append(Advice("max_num_seqs_beyond_cache", "max_num_seqs", sentence))
+    if starting_beside:
+        sentence = (
+            "Another engine is starting on this card. Each measures free memory while it starts, so both get their "
+            "cache wrong: start them one after the other."
+        )
+        found.append(Advice("two_starts_on_one_card", "accelerator", sentence))
+    return tuple(found)
+
+
+def _shares(setup: Setup, budget: Budget, total: int, available: int) -> list[Advice]:
+    found = []
+    share = available / total
+    if share > _LARGE_KV_SHARE and budget.capped and setup.wishes.max_num_batched_tokens is None:
+        sentence = (
+            f"A cache of {available / GIB:.1f} GiB is {share:.0%} of the card while the activation peak is not known "
+            "(max_num_batched_tokens is not given): keep it below 40 to 50 % until a start has measured it."
+        )
+        found.append(Advice("large_cache", "kv_cache_memory", sentence))
+    if not budget.capped and setup.utilization > _HIGH_UTILIZATION and setup.max_model_len > _LONG_CONTEXT_TOKENS:
+        sentence = (
+            f"Utilization {setup.utilization:.2f} with contexts of {setup.max_model_len} tokens leaves "
+            f"{(1 - setup.utilization) * total / GIB:.1f} GiB for everything the engine does not count: long prompts "
+            f"then run out of memory. Stay at or below {_HIGH_UTILIZATION:.2f}."
+        )
+        found.append(Advice("high_utilization", "gpu_memory_utilization", sentence))
+    filled = budget.held_bytes + budget.activation_bytes + max(0, available) + budget.foreign_bytes
+    if filled > _FULL_CARD_SHARE * total:
+        sentence = (
+            f"The card is filled to {min(filled / total, 9.99):.0%}; above {_FULL_CARD_SHARE:.0%} fragmentation and "
+            "other processes decide whether it keeps running."
+        )
+        found.append(Advice("full_card", "gpu_memory_utilization", sentence))
+    return found

@@ -1,0 +1,118 @@
+"""The check an engine makes before it serves: does the pool hold one request of the largest length?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from controlplane.domain.footprint import hybrid, kv
+from controlplane.domain.footprint.hybrid import KvLayout
+from controlplane.domain.ledger.budget import Budget
+from controlplane.domain.ledger.setup import Setup
+
+GIB = 2**30
+_SHORTEST_LENGTH = 2048  # nobody serves shorter contexts: a length that was not given is not shortened below it
+Reason = Literal["fits", "unknown", "weights", "free_memory", "no_room_for_cache", "one_request", "cap"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`fits` is None where the card's memory is not known. `sentence` is the sum that decides, in GiB."""
+
+    fits: bool | None
+    reason: Reason
+    sentence: str
+
+
+def pool_layout(setup: Setup, *, whole_model: bool = False) -> KvLayout:
+    """The pool of the fullest rank; `whole_model` = as if one stage held all layers."""
+    stages = 1 if whole_model else setup.pipeline_parallel
+    found = kv.buckets(
+        setup.layers,
+        tensor_parallel=setup.tensor_parallel,
+        precision=setup.precision.kv,
+        rules=setup.rules,
+        stages=stages,
+        draft_tokens=setup.draft.tokens if setup.draft else 0,
+    )
+    return hybrid.layout(
+        found,
+        setup.rules,
+        batched_tokens=setup.max_num_batched_tokens,
+        block_tokens=setup.wishes.block_size,
+        stages=setup.pipeline_parallel,
+    )
+
+
+def checked_layout(setup: Setup) -> KvLayout:
+    """The pool as the engine's check sees it: older versions compared all layers with the memory of one stage."""
+    whole = setup.pipeline_parallel > 1 and setup.rules.checks_stage_against_whole_model
+    return pool_layout(setup, whole_model=whole)
+
+
+def decide(setup: Setup, budget: Budget, layout: KvLayout) -> Verdict:
+    """Whether the engine starts, by the first sum that fails in the order in which the engine makes them."""
+    if budget.total_bytes is not None:
+        failed = _card(setup, budget)
+        if failed is not None:
+            return failed
+    available = budget.available_bytes
+    if available is None:
+        return Verdict(None, "unknown", "The card's memory is not known, so nothing can be said about fitting.")
+    needed = layout.needed_bytes(setup.max_model_len)
+    if available <= 0:
+        return Verdict(False, "no_room_for_cache", _no_room(budget))
+    usable = layout.usable_bytes(available)
+    compared = f"{_gib(needed)} GiB for one request of {setup.max_model_len} tokens"
+    if needed > usable:
+        return Verdict(False, "one_request", f"{compared} is more than the {_gib(usable)} GiB left for the cache.")
+    return Verdict(True, "fits", f"{compared}; {_gib(usable)} GiB are left for the cache.")
+
+
+def _card(setup: Setup, budget: Budget) -> Verdict | None:
+    """What fails before the cache is looked at."""
+    total = budget.total_bytes or 0
+    free = setup.wishes.free_bytes
+    free = total - budget.foreign_bytes if free is None else min(free, total - budget.foreign_bytes)
+    if not budget.capped and budget.requested_bytes is not None and budget.requested_bytes > free < total:
+        share = f"{setup.utilization:.2f} of {_gib(total)} GiB is {_gib(budget.requested_bytes)} GiB"
+        return Verdict(False, "free_memory", f"{share}, but only {_gib(free)} GiB are free on the card.")
+    held = budget.weights_bytes + budget.non_torch_bytes + budget.adapter_bytes
+    if held > free:
+        sentence = f"{_gib(held)} GiB of weights and what comes with them is more than the {_gib(free)} GiB of the card."
+        return Verdict(False, "weights", sentence)
+    cap = budget.available_bytes
+    if budget.capped and cap is not None and held + cap > free:
+        sentence = f"{_gib(held)} GiB to hold and a cache of {_gib(cap)} GiB are more than {_gib(free)} GiB on the card."
+        return Verdict(False, "cap", sentence)
+    return None
+
+
+def _no_room(budget: Budget) -> str:
+    parts = [
+        f"{_gib(budget.requested_bytes or 0)} requested",
+        f"{_gib(budget.weights_bytes)} weights",
+        f"{_gib(budget.activation_bytes)} activation peak",
+        f"{_gib(budget.non_torch_bytes)} outside torch",
+    ]
+    if budget.graphs_inside:
+        parts.append(f"{_gib(budget.graphs_bytes)} CUDA graphs")
+    left = _gib(budget.available_bytes or 0)
+    return f"Nothing is left for the cache: {' - '.join(parts)} = {left} GiB."
+
+
+def _gib(size: int) -> str:
+    return f"{size / GIB:.2f}"
+
+
+def shortened(setup: Setup, budget: Budget, layout: KvLayout) -> Setup:
+    """The set-up with the longest length that fits, where the length was not given and may be shortened."""
+    if setup.length_was_given or setup.wishes.length_must_fit or budget.capped or budget.available_bytes is None:
+        return setup
+    if layout.needed_bytes(setup.max_model_len) <= layout.usable_bytes(budget.available_bytes):
+        return setup
+    longest = layout.longest_tokens(budget.available_bytes, setup.max_model_len)
+    if longest < _SHORTEST_LENGTH:
+        return setup
+    note = f"{setup.max_model_len} tokens do not fit; {longest}, the longest length that does, was taken instead."
+    return replace(setup, max_model_len=longest, assumptions=(*setup.assumptions, note))

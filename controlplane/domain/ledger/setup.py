@@ -1,0 +1,222 @@
+"""What a ledger is worked out from: one model on some cards, with an engine's settings, and nothing left open.
+
+`resolve` fills what was not given by the engine's own defaults for its version and card, and notes each of these.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from controlplane.domain.errors import RefusedError
+from controlplane.domain.footprint.cards import Card
+from controlplane.domain.footprint.engine_rules import EngineRules
+from controlplane.domain.specs.model import Layers, ModelFacts
+from controlplane.domain.specs.precision import Precision
+
+GIB = 2**30
+_USUAL_LENGTH = 32768
+# tokens of the largest image, where nothing limits it: families that take images of any size, and all others
+_ANY_SIZE_FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "qwen2_5_omni", "qwen3_omni", "gated")
+_ANY_SIZE_IMAGE_TOKENS = 16384
+_IMAGE_TOKENS = 4096
+_NO_LAYERS = ("ngram", "suffix", "none", "lookup", "medusa")
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Speculative decoding: tokens proposed a step, and the layers it adds to the cache."""
+
+    method: str
+    tokens: int
+    layers: tuple[Layers, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """Settings as a deployment or a case gives them. None = not given: the engine's default is taken and noted."""
+
+    tensor_parallel: int | None = None
+    pipeline_parallel: int | None = None
+    utilization: float | None = None
+    max_model_len: int | None = None
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    enforce_eager: bool | None = None
+    block_size: int | None = None
+    multimodal: str | bool | None = None
+    speculative: str | None = None
+    cpu_offload_bytes: int = 0
+    kv_cap_bytes: int | None = None  # --kv-cache-memory-bytes; the budget by utilization is then not used
+    kv_cap_share: float | None = None  # the same as a share of the card
+    adapters: int = 0  # LoRA slots
+    adapter_rank: int = 16
+    foreign_bytes: int = 0  # of other processes on the card
+    reserve_bytes: int = 0  # that a deployment wants to stay free
+    free_bytes: int | None = None  # on the card before the engine starts, where it was seen
+    mean_request_tokens: int | None = None  # prompt and answer, of the requests that are expected
+    notes: tuple[str, ...] = ()  # why some of these were set by somebody else than the caller
+    length_must_fit: bool = True  # False: a length that was not given may be shortened to what fits
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A complete set-up. Sizes are of one accelerator, the fullest one."""
+
+    model: ModelFacts
+    precision: Precision
+    card: Card
+    rules: EngineRules
+    tensor_parallel: int
+    pipeline_parallel: int
+    utilization: float
+    max_model_len: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    enforce_eager: bool
+    wishes: Wishes
+    multimodal_tokens: int = 0
+    draft: Draft | None = None
+    assumptions: tuple[str, ...] = field(default=())
+
+    @property
+    def kv_cap_bytes(self) -> int | None:
+        if self.wishes.kv_cap_bytes is not None:
+            return self.wishes.kv_cap_bytes
+        if self.wishes.kv_cap_share is not None and self.card.total_bytes is not None:
+            return int(self.wishes.kv_cap_share * self.card.total_bytes)
+        return None
+
+    @property
+    def length_was_given(self) -> bool:
+        return self.wishes.max_model_len is not None
+
+    @property
+    def layers(self) -> tuple[Layers, ...]:
+        """Of the model, and of the draft when speculation is on."""
+        return self.model.layers + (self.draft.layers if self.draft else ())
+
+    def with_length(self, max_model_len: int) -> Setup:
+        return replace(self, max_model_len=max_model_len)
+
+
+def resolve(model: ModelFacts, precision: Precision, card: Card, rules: EngineRules, wishes: Wishes) -> Setup:
+    """The set-up with everything filled in. Raises RefusedError naming the field that can't be."""
+    notes = [note for note in (rules.assumption, card.assumption, *model.assumptions, *precision.assumptions) if note]
+    notes.extend(wishes.notes)
+    tensor = _ranks(wishes.tensor_parallel, "tensor_parallel", notes)
+    pipeline = wishes.pipeline_parallel or 1
+    check_split(model, tensor, pipeline)
+    utilization = wishes.utilization
+    if utilization is None:
+        utilization = rules.default_utilization
+        if wishes.kv_cap_bytes is None:
+            notes.append(f"gpu_memory_utilization is not given; {utilization:.2f} is the default of {rules.label}.")
+    length = wishes.max_model_len or _length(model, notes)
+    multimodal = _multimodal(model, wishes, notes)
+    latent = any(layer.kind == "mla" for layer in model.layers)
+    sequences = wishes.max_num_seqs or rules.default_sequences(card.total_bytes, card.name)
+    if wishes.max_num_seqs is None:
+        notes.append(f"max_num_seqs is not given; {sequences} is the default of {rules.label} on this card.")
+    tokens = wishes.max_num_batched_tokens or rules.default_batched_tokens(
+        card.total_bytes, card.name, length, multimodal=multimodal > 0, latent=latent
+    )
+    if wishes.max_num_batched_tokens is None:
+        tokens = min(tokens, sequences * length)
+        notes.append(f"max_num_batched_tokens is not given; {tokens} is the default of {rules.label} on this card.")
+    if wishes.enforce_eager is None:
+        notes.append("enforce_eager is not given; CUDA graphs were assumed.")
+    return Setup(
+        model=model,
+        precision=precision,
+        card=card,
+        rules=rules,
+        tensor_parallel=tensor,
+        pipeline_parallel=pipeline,
+        utilization=utilization,
+        max_model_len=length,
+        max_num_seqs=sequences,
+        max_num_batched_tokens=tokens,
+        enforce_eager=bool(wishes.enforce_eager),
+        wishes=wishes,
+        multimodal_tokens=multimodal,
+        draft=draft_of(model, wishes.speculative, notes),
+        assumptions=tuple(notes),
+    )
+
+
+def check_split(model: ModelFacts, tensor_parallel: int, pipeline_parallel: int) -> None:
+    """Raises RefusedError when ranks do not divide the heads, or stages outnumber the layers."""
+    heads = model.num_attention_heads
+    if heads and heads % tensor_parallel:
+        options = ", ".join(str(n) for n in range(1, min(heads, 64) + 1) if heads % n == 0)
+        raise RefusedError(
+            "parallelism",
+            f"tensor_parallel {tensor_parallel} does not divide the {heads} attention heads of this model.",
+            hint=f"tensor_parallel: one of {options}",
+            fields={"tensor_parallel": f"one of {options}"},
+        )
+    for layer in model.layers:
+        if layer.kv_heads and layer.kv_heads % tensor_parallel and tensor_parallel % layer.kv_heads:
+            right = f"a divisor or a multiple of the {layer.kv_heads} key-value heads"
+            raise RefusedError(
+                "parallelism",
+                f"tensor_parallel {tensor_parallel} neither divides nor is divided by {layer.kv_heads} key-value heads.",
+                hint=f"tensor_parallel: {right}",
+                fields={"tensor_parallel": right},
+            )
+    if pipeline_parallel > max(1, model.num_hidden_layers):
+        right = f"at most {model.num_hidden_layers}, the layers of this model"
+        raise RefusedError(
+            "parallelism",
+            f"pipeline_parallel {pipeline_parallel} is more than the model has layers.",
+            hint=f"pipeline_parallel: {right}",
+            fields={"pipeline_parallel": right},
+        )
+
+
+def draft_of(model: ModelFacts, speculative: str | None, notes: list[str]) -> Draft | None:
+    """What a description such as "mtp 3" adds: the model's own draft layers, or one more layer for other drafts."""
+    text = (speculative or "").strip().lower()
+    if not text or any(word in text for word in ("none", "off", "false")):
+        return None
+    numbers: Sequence[str] = re.findall(r"\b(\d{1,3})\b", text)
+    tokens = int(numbers[-1]) if numbers else 1
+    if any(word in text for word in _NO_LAYERS):
+        return Draft(text, tokens)
+    if model.draft_layers:
+        return Draft(text, tokens, model.draft_layers)
+    widest = [layer for layer in model.layers if layer.kind in ("full", "mla")]
+    notes.append(f'What "{text[:40]}" keeps a token is not known; one more layer like the model\'s own was taken.')
+    return Draft(text, tokens, (replace(widest[0], count=1),) if widest else ())
+
+
+def _ranks(given: int | None, name: str, notes: list[str]) -> int:
+    if given is None:
+        notes.append(f"{name} is not given; 1 was taken.")
+    return given or 1
+
+
+def _length(model: ModelFacts, notes: list[str]) -> int:
+    length = model.max_position_embeddings or _USUAL_LENGTH
+    why = "the model's own limit" if model.max_position_embeddings else "a usual limit"
+    notes.append(f"max_model_len is not given; {length} was taken, {why}.")
+    return length
+
+
+def _multimodal(model: ModelFacts, wishes: Wishes, notes: list[str]) -> int:
+    """Tokens that the encoder is profiled with; 0 for text alone."""
+    given = wishes.multimodal
+    text = given.lower() if isinstance(given, str) else ""
+    if given is False or any(word in text for word in ("disabled", "text only", "image 0", "none")):
+        return 0
+    numbers = [int(number) for number in re.findall(r"\b(\d{4,6})\b", text)]
+    if numbers:
+        return numbers[0]
+    if not given and not model.tower_parameters:
+        return 0
+    words = f"{model.family} {text}".replace("-", "_").replace(".", "_")
+    tokens = _ANY_SIZE_IMAGE_TOKENS if any(family in words for family in _ANY_SIZE_FAMILIES) else _IMAGE_TOKENS
+    notes.append(f"The largest image that the encoder is profiled with is not given; {tokens} tokens were taken.")
+    return tokens
