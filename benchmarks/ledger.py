@@ -150,7 +150,10 @@ def table(figures: Mapping[str, Any]) -> str:
     for name, figure in figures.items():
         if isinstance(figure, Mapping) and figure.get("cases"):
             values = [figure["median_percent"], figure["p90_percent"], figure["largest_percent"]]
-            lines.append(f"{name:24}{figure['cases']:>7}" + "".join(f"{v:>{w}}" for v, w in zip(values, (10, 9, 11), strict=True)))
+            lines.append(
+                f"{name:24}{figure['cases']:>7}"
+                + "".join(f"{v:>{w}}" for v, w in zip(values, (10, 9, 11), strict=True))
+            )
     verdict = figures["verdict"]
     lines.append(f"verdict: {verdict['right']} of {verdict['decided']} right, {verdict['undecided']} undecided")
     return "\n".join(lines)

@@ -43,9 +43,14 @@ def ledger_of(case: Mapping[str, object], correction: Correction = NO_CORRECTION
 
 def refusal(case: object, error: RefusedError) -> dict[str, object]:
     """A case that can't be answered, as it is printed."""
-    given = case.get("case_id") if isinstance(case, Mapping) else None
-    case_id = given if isinstance(given, int | str) else None
+    case_id = case_id_of(case) if isinstance(case, Mapping) else None
     return {"case_id": case_id, "error": {"code": error.code, "message": error.message, "fields": error.fields}}
+
+
+def case_id_of(case: Mapping[str, object]) -> int | str | None:
+    """The case's name as it was given, where it is one."""
+    given = case.get("case_id")
+    return given if isinstance(given, int | str) else None
 
 
 def answer(case: Mapping[str, object], ledger: Ledger) -> dict[str, object]:
@@ -53,7 +58,7 @@ def answer(case: Mapping[str, object], ledger: Ledger) -> dict[str, object]:
     budget = ledger.budget
     concurrency = ledger.concurrency(ledger.setup.max_model_len)
     return {
-        "case_id": case.get("case_id"),
+        "case_id": case_id_of(case),
         "weights_gib": _gib(budget.weights_bytes + budget.adapter_bytes),
         "kv_bytes_per_token": round(ledger.kv_bytes_per_token, 2),
         "non_torch_gib": _gib(budget.non_torch_bytes),
@@ -105,7 +110,7 @@ def _with_launcher(given: Fields, wishes: Wishes, facts: ModelFacts, kinds: Prec
 
 
 def _model(given: Fields) -> ModelFacts:
-    """Facts from `architecture`, or by the model's name; a table's exact count of parameters goes before a rounded one."""
+    """Facts from `architecture`, or by the model's name; a table's exact counts go before rounded ones."""
     name = given.text("model")
     described = given.values.get("architecture")
     known = known_models.find(name) if name else None
@@ -143,9 +148,7 @@ def _rules(given: Fields, facts: ModelFacts, wishes: Wishes) -> EngineRules:
     version = given.values.get("vllm_version")
     text = given.text("vllm_version") if version is not None else ""
     oldest = max((young for name, young in _YOUNG_FAMILIES if name in facts.family), default=(0, 0, 0))
-    return engine_rules.rules_for(
-        text, given.text("engine"), utilization=wishes.utilization, oldest_for_model=oldest
-    )
+    return engine_rules.rules_for(text, given.text("engine"), utilization=wishes.utilization, oldest_for_model=oldest)
 
 
 def _wishes(given: Fields) -> Wishes:

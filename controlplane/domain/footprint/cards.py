@@ -23,13 +23,17 @@ _SEVERAL = re.compile(r"\s*(?:/|\+|,|\bor\b)\s*")
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """`total_bytes` is what the driver reports, None where nothing says it. `unified`: the system's memory is shared."""
+    """`total_bytes` is what the driver reports, None where nothing says it. `unified`: memory of the whole system."""
 
     name: str
     total_bytes: int | None
     facts: AcceleratorFacts | None = None
     unified: bool = False
     assumption: str = ""
+
+    @property
+    def is_cpu(self) -> bool:
+        return "cpu" in self.name.lower().replace("-", " ").split()
 
     @property
     def linked(self) -> bool:

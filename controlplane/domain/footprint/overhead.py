@@ -20,7 +20,9 @@ _GRAPH_SPLIT = 1.5  # graphs with collectives, with experts and with drafts are 
 _ADAPTER_RANK = 16
 
 
-def non_torch_bytes(rules: EngineRules, tensor_parallel: int, pipeline_parallel: int = 1, *, linked: bool = True) -> int:
+def non_torch_bytes(
+    rules: EngineRules, tensor_parallel: int, pipeline_parallel: int = 1, *, linked: bool = True
+) -> int:
     """Memory of the engine outside torch's pool: libraries' workspaces, and buffers of collectives where charged.
 
     `linked`: the cards have a fabric of their own (NVLink and the like), so collectives keep large buffers.
@@ -57,6 +59,8 @@ def graph_sizes(sequences: int) -> int:
 def adapter_bytes(facts: ModelFacts, *, adapters: int, rank: int = _ADAPTER_RANK, element_bytes: int = 2) -> int:
     """LoRA buffers: for each adapter slot, two thin matrices beside every projection of attention and MLP."""
     attention = (facts.num_attention_heads + 2 * facts.num_key_value_heads) * facts.head_dim
-    widths = facts.hidden_size * 4 + attention + facts.num_attention_heads * facts.head_dim + 3 * facts.intermediate_size
+    widths = (
+        facts.hidden_size * 4 + attention + facts.num_attention_heads * facts.head_dim + 3 * facts.intermediate_size
+    )
     inputs = 2 * facts.hidden_size
     return adapters * rank * (widths + inputs) * facts.num_hidden_layers * element_bytes

@@ -70,7 +70,9 @@ def share(
     if pipeline_parallel > 1 and not facts.tie_word_embeddings:
         embedding /= 2  # the first stage holds the embedding, the last one the head
     found = WeightShare(
-        experts_bytes=round(parts.routed_experts_bytes / tensor_parallel * stage * _padding(facts, precision, tensor_parallel)),
+        experts_bytes=round(
+            parts.routed_experts_bytes / tensor_parallel * stage * _padding(facts, precision, tensor_parallel)
+        ),
         embedding_bytes=round(embedding),
         tower_bytes=round(parts.tower_bytes / tensor_parallel),
         rest_bytes=round(rest * stage),

@@ -82,10 +82,10 @@ def work_out(setup: Setup, correction: Correction = NO_CORRECTION) -> Budget:
         eager=setup.enforce_eager,
         speculative=setup.draft is not None,
     )
-    adapters = overhead.adapter_bytes(setup.model, adapters=wishes.adapters, rank=wishes.adapter_rank) // setup.tensor_parallel
-    non_torch = overhead.non_torch_bytes(
-        rules, setup.tensor_parallel, setup.pipeline_parallel, linked=card.linked
+    adapters = (
+        overhead.adapter_bytes(setup.model, adapters=wishes.adapters, rank=wishes.adapter_rank) // setup.tensor_parallel
     )
+    non_torch = overhead.non_torch_bytes(rules, setup.tensor_parallel, setup.pipeline_parallel, linked=card.linked)
     requested = None if card.total_bytes is None else ceil(card.total_bytes * setup.utilization)
     loaded = round(share.on_accelerator_bytes * correction.weights_ratio)
     peak = max(0, found.peak_bytes + correction.other_bytes)

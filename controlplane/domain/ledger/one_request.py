@@ -11,6 +11,7 @@ from controlplane.domain.ledger.budget import Budget
 from controlplane.domain.ledger.setup import Setup
 
 GIB = 2**30
+_CPU_BLOCK_TOKENS = 128
 _SHORTEST_LENGTH = 2048  # nobody serves shorter contexts: a length that was not given is not shortened below it
 Reason = Literal["fits", "unknown", "weights", "free_memory", "no_room_for_cache", "one_request", "cap"]
 
@@ -39,7 +40,7 @@ def pool_layout(setup: Setup, *, whole_model: bool = False) -> KvLayout:
         found,
         setup.rules,
         batched_tokens=setup.max_num_batched_tokens,
-        block_tokens=setup.wishes.block_size,
+        block_tokens=setup.wishes.block_size or (_CPU_BLOCK_TOKENS if setup.card.is_cpu else None),
         stages=setup.pipeline_parallel,
     )
 
@@ -79,11 +80,15 @@ def _card(setup: Setup, budget: Budget) -> Verdict | None:
         return Verdict(False, "free_memory", f"{share}, but only {_gib(free)} GiB are free on the card.")
     held = budget.weights_bytes + budget.non_torch_bytes + budget.adapter_bytes
     if held > free:
-        sentence = f"{_gib(held)} GiB of weights and what comes with them is more than the {_gib(free)} GiB of the card."
+        sentence = (
+            f"{_gib(held)} GiB of weights and what comes with them is more than the {_gib(free)} GiB of the card."
+        )
         return Verdict(False, "weights", sentence)
     cap = budget.available_bytes
     if budget.capped and cap is not None and held + cap > free:
-        sentence = f"{_gib(held)} GiB to hold and a cache of {_gib(cap)} GiB are more than {_gib(free)} GiB on the card."
+        sentence = (
+            f"{_gib(held)} GiB to hold and a cache of {_gib(cap)} GiB are more than {_gib(free)} GiB on the card."
+        )
         return Verdict(False, "cap", sentence)
     return None
 
