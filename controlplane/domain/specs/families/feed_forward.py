@@ -33,7 +33,9 @@ def experts(fields: Fields, shape: Shape) -> FeedForward:
     """A router over routed experts, and shared experts that every token goes through."""
     count, active, width = routed_experts(fields, shape)
     hidden, traits = shape.hidden, shape.traits
-    one = (3 if traits.gated else 2) * hidden * width
+    matrices = 3 if traits.gated else 2
+    latent = fields.number("moe_latent_size", least=0) or 0  # experts work on a narrower copy (Nemotron 3 Super)
+    one = matrices * (latent or hidden) * width
     fine = hidden * count
     fine += count if traits.router_correction and fields.values.get("use_routing_bias") is not False else 0
     fine += count if traits.router_bias else 0
@@ -41,8 +43,12 @@ def experts(fields: Fields, shape: Shape) -> FeedForward:
         fine += count * (2 * width + hidden)
     shared = shared_width(fields, shape, width)
     fine += hidden if traits.shared_gate and shared else 0
-    matrices = 3 if traits.gated else 2
-    return FeedForward(dense=matrices * hidden * shared, routed=count * one, active_routed=active * one, fine=fine)
+    return FeedForward(
+        dense=matrices * hidden * shared + 2 * hidden * latent,
+        routed=count * one,
+        active_routed=active * one,
+        fine=fine,
+    )
 
 
 def routed_experts(fields: Fields, shape: Shape) -> tuple[int, int, int]:

@@ -1,0 +1,167 @@
+"""Facts of well-known models by their name alone.
+
+A name is matched whatever its case and owner; a suffix that names a quantization goes into `quantization`; a fine-tune
+that carries the name of its base is taken as its base, and that is said in `assumptions`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache, lru_cache
+
+from controlplane.domain.specs import config_json, formats
+from controlplane.domain.specs.known import deepseek, hybrid, llama, other, qwen
+from controlplane.domain.specs.known.row import Config
+from controlplane.domain.specs.model import ModelFacts
+
+_LONGEST_NAME = 300
+# words after a model's name that leave its architecture as it is
+_TUNES = ("instruct", "chat", "it", "hf", "base", "thinking", "bf16", "fp16", "original", "sft", "ft", "reasoning",
+"preview",
+          "qat", "unquantized", "dynamic", "pt", "turbo", "text", "merged")  # fmt: skip
+_QUANTIZED = (
+    "awq", "gptq", "fp8", "fp4", "nvfp4", "mxfp4", "mxfp8", "int4", "int8", "w4a16", "w8a8", "w8a16", "w4a4", "bnb",
+    "nf4",
+    "4bit", "8bit", "autoround", "gguf", "bitsandbytes",
+)  # fmt: skip
+_GGUF_KIND = re.compile(r"(?<![a-z0-9])((?:iq|q|tq)\d_[a-z0-9_]+|q\d_\d)(?![a-z0-9])")
+
+
+@cache
+def _table() -> dict[str, tuple[str, Config]]:
+    """Models by their plain name: `qwen2.5-7b` -> (name as published, config)."""
+    found: dict[str, tuple[str, Config]] = {}
+    for models in (llama.MODELS, qwen.MODELS, deepseek.MODELS, hybrid.MODELS, other.MODELS):
+        for name, config in models.items():
+            found["-".join(_words(name))] = (name, config)
+    for alias, name in _ALIASES.items():
+        found["-".join(_words(alias))] = found["-".join(_words(name))]
+    return found
+
+
+_ALIASES = {
+    "Llama-3-8B": "Meta-Llama-3-8B",
+    "Llama-3-70B": "Meta-Llama-3-70B",
+    "Meta-Llama-3.1-8B": "Llama-3.1-8B",
+    "Meta-Llama-3.1-70B": "Llama-3.1-70B",
+    "Meta-Llama-3.1-405B": "Llama-3.1-405B",
+    "Meta-Llama-3.3-70B": "Llama-3.3-70B",
+    "Llama-Guard-3-8B": "Llama-3.1-8B",
+    "Llama2-7b": "Llama-2-7b",
+    "Llama2-13b": "Llama-2-13b",
+    "Llama2-70b": "Llama-2-70b",
+    "Llama3-8B": "Meta-Llama-3-8B",
+    "Llama3-70B": "Meta-Llama-3-70B",
+    "Llama-4-Scout": "Llama-4-Scout-17B-16E",
+    "Llama-4-Maverick": "Llama-4-Maverick-17B-128E",
+    "Mistral-Nemo-12B": "Mistral-Nemo-2407",
+    "Mistral-Nemo": "Mistral-Nemo-2407",
+    "Mistral-Small-24B": "Mistral-Small-24B-2501",
+    "Nemotron-Nano-9B-v2": "NVIDIA-Nemotron-Nano-9B-v2",
+    "Nemotron-Nano-12B-v2": "NVIDIA-Nemotron-Nano-12B-v2",
+    "Nemotron-3-Nano-30B-A3B": "NVIDIA-Nemotron-3-Nano-30B-A3B",
+    "Nemotron-3-Super-120B-A12B": "NVIDIA-Nemotron-3-Super-120B-A12B",
+    "Jamba-1.5-Mini": "AI21-Jamba-Mini",
+    "Jamba-1.5-Large": "AI21-Jamba-Large",
+    "command-r-v01": "c4ai-command-r-v01",
+    "command-r-plus": "c4ai-command-r-plus",
+    "command-r7b": "c4ai-command-r7b-12-2024",
+    "command-a": "c4ai-command-a-03-2025",
+    "OLMo-2-7B": "OLMo-2-1124-7B",
+    "OLMo-2-13B": "OLMo-2-1124-13B",
+    "OLMo-2-32B": "OLMo-2-0325-32B",
+    "Phi-2": "phi-2",
+    "SmolLM-135M": "SmolLM2-135M",
+    "SmolLM-360M": "SmolLM2-360M",
+    "SmolLM-1.7B": "SmolLM2-1.7B",
+    "DeepSeek-R1-Qwen3-8B": "DeepSeek-R1-0528-Qwen3-8B",
+}
+
+
+def names() -> tuple[str, ...]:
+    """All names of the table, as published."""
+    return tuple(sorted({name for name, _ in _table().values()}, key=str.lower))
+
+
+@lru_cache(maxsize=512)
+def find(name: str) -> ModelFacts | None:
+    """Facts of a model by its name, for instance `Qwen/Qwen2.5-72B-Instruct-AWQ`; None for one that is not known."""
+    if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME:
+        return None
+    words = _words(name)
+    key, exact = _longest(words)
+    if key is None:
+        return None
+    published, config = _table()[key]
+    facts = _facts(key)
+    assumptions = facts.assumptions
+    if not exact:
+        assumptions += (
+            f"{name.strip()[:100]} is not known by itself; its architecture was taken as that of {published}.",
+        )
+    quantization = _quantization(name, key)
+    if quantization is not None:
+        facts = replace(facts, quantization=_in_detail(quantization, facts))
+    elif "quantization_config" in config and any(word in ("bf16", "fp16") for word in words):
+        facts = replace(facts, quantization=None)
+    return replace(facts, name=name.strip(), assumptions=assumptions)
+
+
+@cache
+def _facts(key: str) -> ModelFacts:
+    name, config = _table()[key]
+    return replace(config_json.read(config, name=name), source="table")
+
+
+def _words(name: str) -> list[str]:
+    """`Qwen/Qwen2.5-7B-Instruct (fine-tune)` -> qwen2.5, 7b; words of tunes and of quantization left out."""
+    plain = name.strip().lower().rsplit("/", 1)[-1] if "(" not in name else name.strip().lower()
+    plain = plain.split("/")[-1].replace("_", "-").replace("4-bit", "4bit").replace("8-bit", "8bit")
+    found = [word for word in re.split(r"[^a-z0-9.]+", plain) if word.strip(".")]
+    return [word for word in found if word not in _TUNES and not _is_quantization(word)]
+
+
+def _is_quantization(word: str) -> bool:
+    return (
+        word in _QUANTIZED or word.startswith(("w4a", "w8a", "int4", "int8")) or word in ("bnb", "block", "quantized")
+    )
+
+
+def _longest(words: list[str]) -> tuple[str | None, bool]:
+    """The longest name of the table that the words hold in a row, and whether they hold nothing else."""
+    table = _table()
+    for length in range(min(len(words), 12), 0, -1):
+        for start in range(len(words) - length + 1):
+            key = "-".join(words[start : start + length])
+            if key in table and (length > 1 or len(words) == 1 or any(letter.isdigit() for letter in key)):
+                return key, length == len(words)
+    return None, False
+
+
+def _quantization(name: str, key: str) -> str | None:
+    """What the part of the name that is not the model's says about quantization."""
+    plain = name.lower().replace("_", "-")
+    kind = _GGUF_KIND.search(name.lower().replace("-", "_"))
+    if "gguf" in plain or kind is not None:
+        found = formats.gguf(kind.group(1)) if kind is not None else None
+        return found.name if found is not None else "gguf:Q4_K_M"
+    said = [word for word in re.split(r"[^a-z0-9.]+", plain.replace("4-bit", "4bit").replace("8-bit", "8bit"))
+            if _is_quantization(word) and word not in key.split("-")]  # fmt: skip
+    if not said:
+        return None
+    described = formats.named(" ".join(said))
+    return described.name if described is not None else None
+
+
+def _in_detail(quantization: str, facts: ModelFacts) -> str:
+    """`fp8` of a model whose own files are FP8 in blocks is in blocks; experts alone where the files say so."""
+    own = facts.quantization or ""
+    if own.startswith(quantization):
+        return own
+    official_blocks = facts.family.startswith(("qwen3", "deepseek_v3", "glm", "minimax", "kimi"))
+    if quantization == "fp8" and official_blocks:
+        return "fp8_block"
+    if quantization == "nvfp4" and any(layers.kind == "mla" for layers in facts.layers):
+        return "nvfp4:mlp"
+    return quantization
