@@ -35,7 +35,7 @@ def give(setup: Setup, budget: Budget, layout: KvLayout, *, starting_beside: int
         carried = layout.pool_blocks(available) // max(1, layout.blocks_for(mean))
         if setup.max_num_seqs > carried:
             sentence = (
-                f"max_num_seqs {setup.max_num_seqs} is more than the {carried} requests of {mean} tokens that the cache "
+                f"max_num_seqs {setup.max_num_seqs} is more than the {carried} requests of {mean} tokens the cache "
                 f"holds: the rest would be preempted and computed again. Lower it to {max(1, carried)}."
             )
             found.append(Advice("max_num_seqs_beyond_cache", "max_num_seqs", sentence))

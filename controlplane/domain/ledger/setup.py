@@ -162,7 +162,7 @@ def check_split(model: ModelFacts, tensor_parallel: int, pipeline_parallel: int)
             right = f"a divisor or a multiple of the {layer.kv_heads} key-value heads"
             raise RefusedError(
                 "parallelism",
-                f"tensor_parallel {tensor_parallel} neither divides nor is divided by {layer.kv_heads} key-value heads.",
+                f"tensor_parallel {tensor_parallel} neither divides {layer.kv_heads} key-value heads nor they it.",
                 hint=f"tensor_parallel: {right}",
                 fields={"tensor_parallel": right},
             )

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from controlplane.domain.errors import RefusedError
+from controlplane.domain.footprint import cards
+
+GIB = 2**30
+
+
+def test_a_measured_size_goes_first() -> None:
+    card = cards.resolve("H100 80GB", 79.2)
+    assert card.total_bytes == round(79.2 * GIB)
+    assert card.assumption == ""
+
+
+def test_a_known_card_is_looked_up() -> None:
+    card = cards.resolve("NVIDIA H100 80GB HBM3", None)
+    assert card.total_bytes is not None
+    assert 79 < card.total_bytes / GIB < 80
+    assert "gpu_memory_total_gib is not given" in card.assumption
+
+
+def test_a_size_in_the_name_is_better_than_nothing() -> None:
+    card = cards.resolve("24GB card", None)
+    assert card.total_bytes is not None
+    assert 23 < card.total_bytes / GIB < 24
+
+
+def test_of_several_cards_the_smallest_counts() -> None:
+    card = cards.resolve("RTX 5070 Ti 16GB + RTX 5090 32GB", None)
+    assert card.total_bytes is not None
+    assert 15 < card.total_bytes / GIB < 16.1
+
+
+def test_a_card_nobody_knows_is_refused() -> None:
+    with pytest.raises(RefusedError) as refused:
+        cards.resolve("Flux Capacitor", None)
+    assert "gpu" in refused.value.fields
+
+
+def test_an_unknown_card_does_not_matter_when_the_cache_is_given() -> None:
+    assert cards.resolve("Flux Capacitor", None, needed=False).total_bytes is None
+
+
+def test_no_card_is_no_memory() -> None:
+    assert cards.resolve(None, None).total_bytes is None

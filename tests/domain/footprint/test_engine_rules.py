@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+
+from controlplane.domain.footprint.engine_rules import NEWEST, Version, parse_version, rules_for
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("0.6.4?", (0, 6, 4)),
+        ("0.6.5/0.6.6", (0, 6, 5)),
+        ("0.21+", (0, 21, 0)),
+        ("fork ~0.19", (0, 19, 0)),
+        ("0.8.x (DTK)", (0, 8, 0)),
+        ("v0.15.2rc1.dev93", (0, 15, 2)),
+        ("fork", None),
+        ("", None),
+    ],
+)
+def test_versions_are_read_as_people_write_them(text: str, version: Version | None) -> None:
+    assert parse_version(text) == version
+
+
+def test_the_default_share_rose_with_0_23() -> None:
+    assert rules_for("0.22.0").default_utilization == 0.90
+    assert rules_for("0.23.0").default_utilization == 0.92
+
+
+def test_graphs_count_in_the_budget_from_0_21() -> None:
+    assert not rules_for("0.20.0").graphs_inside_budget
+    assert rules_for("0.21.0").graphs_inside_budget
+
+
+def test_entries_of_latent_attention_were_aligned_in_0_7_alone() -> None:
+    assert [rules_for(text).mla_entry_alignment_bytes for text in ("0.6.6", "0.7.2", "0.8.0")] == [1, 256, 1]
+
+
+def test_the_null_block_is_left_out_in_0_32() -> None:
+    assert rules_for("0.32.0").keeps_null_block
+    assert not rules_for("0.31.0").keeps_null_block
+
+
+def test_an_unknown_version_is_the_newest_and_says_so() -> None:
+    rules = rules_for(None)
+    assert rules.version == NEWEST
+    assert "vllm_version is not given" in rules.assumption
+
+
+def test_the_old_default_share_hints_at_an_older_engine() -> None:
+    assert rules_for(None, utilization=0.90).version < (0, 23, 0)
+    assert rules_for(None, utilization=0.90, oldest_for_model=(0, 19, 0)).version == NEWEST
+
+
+def test_v0_without_chunked_prefill_takes_whole_prompts() -> None:
+    rules = rules_for("0.7.2", "V0")
+    assert rules.default_batched_tokens(24 * GIB, "RTX 3090", 29000) == 29000
+    assert rules.default_batched_tokens(24 * GIB, "RTX 3090", 131072) == 2048
+
+
+def test_large_cards_take_larger_batches_but_a100_does_not() -> None:
+    rules = rules_for("0.11.0")
+    assert rules.default_batched_tokens(79 * GIB, "H100 80GB", 8192) == 8192
+    assert rules.default_batched_tokens(79 * GIB, "A100 80GB", 8192) == 2048
+    assert rules.default_sequences(79 * GIB, "H100 80GB") == 1024
+    assert rules.default_sequences(24 * GIB, "RTX 4090") == 256

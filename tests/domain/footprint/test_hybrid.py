@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.domain.footprint import hybrid, kv
+from controlplane.domain.footprint.engine_rules import EngineRules, rules_for
+from controlplane.domain.footprint.hybrid import KvLayout
+from controlplane.domain.specs import kv_precision
+from controlplane.domain.specs.model import Layers, ModelFacts
+from tests.domain.ledger.setups import make_latent_model, make_model, make_state_model, make_window_model
+
+GIB = 2**30
+
+
+def make_layout(
+    model: ModelFacts,
+    rules: EngineRules,
+    *,
+    kv_cache_dtype: str = "auto",
+    tensor_parallel: int = 1,
+    batched_tokens: int = 2048,
+    draft_tokens: int = 0,
+) -> KvLayout:
+    kinds = kv_precision.parse(kv_cache_dtype, model_dtype="bf16")
+    found = kv.buckets(
+        model.layers, tensor_parallel=tensor_parallel, precision=kinds, rules=rules, draft_tokens=draft_tokens
+    )
+    return hybrid.layout(found, rules, batched_tokens=batched_tokens)
+
+
+def test_a_uniform_model_has_one_group() -> None:
+    layout = make_layout(make_model(), rules_for("0.11.0"))
+    assert (layout.bytes_per_block, layout.block_tokens, len(layout.groups)) == (16 * 131072, 16, 1)
+    assert not layout.hybrid
+
+
+def test_latent_attention_has_blocks_of_64_tokens() -> None:
+    assert make_layout(make_latent_model(), rules_for("0.11.0")).block_tokens == 64
+
+
+def test_half_windows_make_two_groups() -> None:
+    """gpt-oss-120b: 589,824 bytes a block, and 8,713 blocks for 131,072 tokens with 8,192 in flight."""
+    layout = make_layout(make_window_model(), rules_for("0.11.2"), batched_tokens=8192)
+    assert layout.bytes_per_block == 589_824
+    assert layout.blocks_for(131_072) == 8713
+
+
+def test_asynchronous_scheduling_holds_two_batches_in_a_window() -> None:
+    layout = make_layout(make_window_model(num_hidden_layers=24), rules_for("0.19"), batched_tokens=2048)
+    assert layout.blocks_for(131_072) == 8192 + -(-(127 + 4096) // 16) + 1
+
+
+def test_a_page_of_attention_holds_a_state() -> None:
+    """Qwen3.6-27B with FP8 keys on two cards: blocks of 1,568 tokens, 25,690,112 bytes, two states a request."""
+    layout = make_layout(make_state_model(), rules_for("0.21"), kv_cache_dtype="fp8", tensor_parallel=2)
+    assert (layout.block_tokens, layout.bytes_per_block, len(layout.groups)) == (1568, 25_690_112, 4)
+    assert layout.blocks_for(262_144) == 174
+
+
+def test_drafts_make_the_page_larger() -> None:
+    layout = make_layout(
+        make_state_model(), rules_for("0.21"), kv_cache_dtype="fp8", tensor_parallel=2, draft_tokens=3
+    )
+    assert layout.block_tokens == 1600
+
+
+def test_states_took_one_block_before_their_prefixes_were_cached() -> None:
+    layout = make_layout(make_state_model(), rules_for("0.19"), kv_cache_dtype="fp8", tensor_parallel=2)
+    assert layout.blocks_for(262_144) == 171
+
+
+def test_the_last_group_is_padded() -> None:
+    """gemma-3-1b: 22 layers with a window beside 4 without make 6 groups of them, two layers padded."""
+    layers = (
+        Layers("full", 4, kv_heads=1, head_dim=256),
+        Layers("sliding", 22, kv_heads=1, head_dim=256, window_tokens=512),
+    )
+    layout = make_layout(make_model(layers=layers), rules_for("0.11.0"))
+    assert (len(layout.groups), layout.padded_layers) == (7, 2)
+
+
+def test_smaller_pages_get_more_tokens() -> None:
+    """gemma-4-31B on two cards: a page of full attention holds 32 tokens, one with a window 16."""
+    layers = (
+        Layers("full", 10, kv_heads=4, head_dim=512),
+        Layers("sliding", 50, kv_heads=16, head_dim=256, window_tokens=1024),
+    )
+    layout = make_layout(make_model(layers=layers), rules_for("0.21"), tensor_parallel=2)
+    assert sorted({group.block_tokens for group in layout.groups}) == [16, 32]
+    assert layout.bytes_per_block == 10 * 131_072
+
+
+def test_the_newest_engine_keeps_a_block_back() -> None:
+    old, new = (make_layout(make_model(), rules_for(version)) for version in ("0.30", "0.32"))
+    assert old.longest_tokens(GIB) - new.longest_tokens(GIB) == 16
+
+
+def test_nothing_fits_into_nothing() -> None:
+    layout = make_layout(make_model(), rules_for("0.11.0"))
+    assert layout.longest_tokens(0) == 0
+    assert layout.longest_tokens(-GIB) == 0
+    assert layout.pool_blocks(-GIB) == 0
+
+
+@pytest.mark.parametrize("model", [make_model(), make_window_model(), make_state_model(), make_latent_model()])
+@given(available=st.integers(0, 200 * GIB))
+def test_the_longest_request_fits_and_one_token_more_does_not(model: ModelFacts, available: int) -> None:
+    layout = make_layout(model, rules_for("0.32.0"))
+    longest = layout.longest_tokens(available)
+    usable = layout.usable_bytes(available)
+    assert longest == 0 or layout.needed_bytes(longest) <= usable
+    assert layout.needed_bytes(longest + 1) > usable
+
+
+@given(st.integers(1, 1_000_000), st.integers(1, 1_000_000))
+def test_a_longer_request_never_needs_less(one: int, other: int) -> None:
+    layout = make_layout(make_window_model(), rules_for("0.21"))
+    low, high = sorted((one, other))
+    assert layout.blocks_for(low) <= layout.blocks_for(high)
