@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from typing import Any
+
+from controlplane.domain.ledger import advice, result
+from tests.domain.ledger.setups import GIB, make_setup
+
+
+def codes(**wishes: Any) -> set[str]:
+    return {given.code for given in result.work_out(make_setup(**wishes)).advice}
+
+
+def test_a_large_cap_is_risky_while_activations_are_unknown() -> None:
+    assert "large_cache" in codes(kv_cap_bytes=45 * GIB)
+    assert "large_cache" not in codes(kv_cap_bytes=45 * GIB, max_num_batched_tokens=2048)
+    assert "large_cache" not in codes(kv_cap_bytes=20 * GIB)
+
+
+def test_high_shares_are_risky_with_long_contexts() -> None:
+    assert "high_utilization" in codes(utilization=0.95, max_model_len=131072)
+    assert "high_utilization" not in codes(utilization=0.95, max_model_len=8192)
+    assert "high_utilization" not in codes(utilization=0.92, max_model_len=131072)
+
+
+def test_batches_beyond_the_cache_are_told() -> None:
+    assert "max_num_seqs_beyond_cache" in codes(max_num_seqs=512, mean_request_tokens=8000)
+    assert "max_num_seqs_beyond_cache" not in codes(max_num_seqs=16, mean_request_tokens=8000)
+
+
+def test_full_cards_are_told() -> None:
+    assert "full_card" in codes(utilization=0.9)
+    assert "full_card" not in codes(utilization=0.7)
+
+
+def test_two_starts_on_one_card_are_told() -> None:
+    setup = make_setup()
+    ledger = result.work_out(setup)
+    found = advice.give(setup, ledger.budget, ledger.layout, starting_beside=1)
+    assert "two_starts_on_one_card" in {given.code for given in found}

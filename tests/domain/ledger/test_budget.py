@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.domain.ledger import budget
+from controlplane.domain.ledger.corrections import Correction
+from tests.domain.ledger.setups import GIB, make_card, make_setup
+
+
+def test_what_stays_is_what_was_asked_for_without_the_rest() -> None:
+    found = budget.work_out(make_setup(utilization=0.9))
+    assert found.available_bytes is not None
+    assert found.requested_bytes is not None
+    assert found.available_bytes == found.requested_bytes - found.before_cache_bytes
+
+
+def test_graphs_come_on_top_before_0_21() -> None:
+    old, new = (budget.work_out(make_setup(version=version)) for version in ("0.20", "0.21"))
+    assert (old.graphs_inside, new.graphs_inside) == (False, True)
+    assert old.available_bytes is not None
+    assert new.available_bytes == old.available_bytes - new.graphs_bytes
+
+
+def test_a_cap_takes_the_place_of_the_budget() -> None:
+    found = budget.work_out(make_setup(kv_cap_bytes=10 * GIB))
+    assert (found.available_bytes, found.capped) == (10 * GIB, True)
+
+
+def test_a_cap_may_be_a_share_of_the_card() -> None:
+    found = budget.work_out(make_setup(card=make_card(80.0), kv_cap_share=0.25))
+    assert found.available_bytes == 20 * GIB
+
+
+def test_without_a_card_nothing_is_said_about_the_cache() -> None:
+    assert budget.work_out(make_setup(card=make_card(None, ""))).available_bytes is None
+
+
+def test_a_reserve_is_taken_off() -> None:
+    with_reserve = budget.work_out(make_setup(reserve_bytes=GIB)).available_bytes
+    without = budget.work_out(make_setup()).available_bytes
+    assert with_reserve is not None
+    assert without is not None
+    assert without - with_reserve == GIB
+
+
+def test_a_correction_changes_weights_and_the_rest() -> None:
+    setup = make_setup()
+    plain, corrected = budget.work_out(setup), budget.work_out(setup, Correction(1.01, GIB, 3))
+    assert corrected.weights_bytes > plain.weights_bytes
+    assert corrected.activation_bytes - plain.activation_bytes == GIB
+
+
+@given(st.floats(0.1, 1.0), st.integers(1, 4096), st.integers(1, 65536))
+def test_the_sum_always_closes(utilization: float, sequences: int, tokens: int) -> None:
+    setup = make_setup(utilization=utilization, max_num_seqs=sequences, max_num_batched_tokens=tokens)
+    found = budget.work_out(setup)
+    assert found.available_bytes is not None
+    assert found.available_bytes + found.before_cache_bytes == found.requested_bytes

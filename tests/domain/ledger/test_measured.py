@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+
+from controlplane.domain.ledger import corrections, measured, result
+from controlplane.domain.observed import EngineFacts
+from tests.domain.ledger.setups import GIB, make_card, make_setup
+
+FACTS = EngineFacts(engine_version="0.10.2", weights_bytes=15 * GIB, kv_cache_bytes=54 * GIB, kv_cache_tokens=442_368)
+
+
+def test_predicted_stands_beside_measured_with_its_error() -> None:
+    ledger = result.work_out(make_setup(max_model_len=8192))
+    lines = {line.name: line for line in measured.lines(ledger, measured.of_engine(FACTS))}
+    assert lines["weights_bytes"].error == pytest.approx(15 / (ledger.budget.weights_bytes / GIB) - 1)
+    assert lines["kv_cache_tokens"].measured == 442_368
+
+
+def test_blocks_of_the_metric_stand_in_for_a_line_that_was_not_seen() -> None:
+    ledger = result.work_out(make_setup(max_model_len=8192))
+    found = measured.of_engine(EngineFacts(), {"num_gpu_blocks": "1000", "block_size": "32"})
+    assert measured.cache_bytes(ledger, found) == 1000 * 32 * 131072
+
+
+def test_labels_that_are_no_numbers_are_left_out() -> None:
+    found = measured.of_engine(EngineFacts(), {"num_gpu_blocks": "None", "block_size": "", "kv_cache_size_tokens": "²"})
+    assert (found.gpu_blocks, found.block_tokens, found.kv_cache_tokens) == (None, None, None)
+
+
+def test_what_was_learned_brings_the_next_prediction_nearer() -> None:
+    setup = make_setup(max_model_len=8192)
+    plain = result.work_out(setup)
+    start = measured.of_engine(FACTS)
+    learned = corrections.learn([measured.comparison(plain, start)] * 5)
+    corrected = result.work_out(setup, learned)
+    assert plain.available_bytes is not None
+    assert corrected.available_bytes is not None
+    assert abs(corrected.available_bytes - 54 * GIB) < abs(plain.available_bytes - 54 * GIB) / 2
+    assert any("5 measured starts" in note for note in corrected.assumptions)
+
+
+def test_a_capped_cache_teaches_nothing_about_what_is_left() -> None:
+    ledger = result.work_out(make_setup(max_model_len=8192, kv_cap_bytes=10 * GIB))
+    found = measured.comparison(ledger, measured.of_engine(FACTS))
+    assert found.predicted_kv_bytes is None
+    assert found.measured_weights_bytes == 15 * GIB
+
+
+def test_starts_are_alike_by_version_card_and_family() -> None:
+    ledger = result.work_out(make_setup(card=make_card(23.58, "RTX 3090")))
+    key = measured.key_of(ledger, measured.of_engine(FACTS))
+    assert (key.engine_version, key.accelerator, key.family) == ("0.10", "RTX 3090", "llama")

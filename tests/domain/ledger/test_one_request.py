@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.domain.ledger import result
+from controlplane.domain.specs.model import ModelFacts
+from tests.domain.ledger.setups import (
+    GIB,
+    make_card,
+    make_latent_model,
+    make_model,
+    make_setup,
+    make_state_model,
+    make_window_model,
+)
+
+MODELS = [make_model(), make_window_model(), make_state_model(), make_latent_model()]
+
+
+def test_what_fits_says_by_which_sum() -> None:
+    verdict = result.work_out(make_setup(max_model_len=8192)).verdict
+    assert (verdict.fits, verdict.reason) == (True, "fits")
+    assert "1.00 GiB for one request of 8192 tokens" in verdict.sentence
+
+
+def test_too_long_a_request_is_refused_with_the_longest_that_fits() -> None:
+    ledger = result.work_out(make_setup(card=make_card(22.07, "A10G"), max_model_len=131072))
+    assert (ledger.verdict.fits, ledger.verdict.reason) == (False, "one_request")
+    assert ledger.longest_tokens is not None
+    assert 20_000 < ledger.longest_tokens < 40_000
+
+
+def test_weights_that_are_larger_than_the_card_are_refused_first() -> None:
+    ledger = result.work_out(make_setup(card=make_card(11.0, "GTX 1080 Ti")))
+    assert (ledger.verdict.fits, ledger.verdict.reason) == (False, "weights")
+    assert ledger.longest_tokens == 0
+
+
+def test_a_share_below_the_weights_leaves_no_room() -> None:
+    ledger = result.work_out(make_setup(utilization=0.15, max_model_len=8192))
+    assert (ledger.verdict.fits, ledger.verdict.reason) == (False, "no_room_for_cache")
+
+
+def test_memory_that_others_hold_is_missing_at_the_start() -> None:
+    ledger = result.work_out(make_setup(foreign_bytes=20 * GIB, max_model_len=8192))
+    assert (ledger.verdict.fits, ledger.verdict.reason) == (False, "free_memory")
+
+
+def test_a_cap_beyond_the_card_is_refused() -> None:
+    ledger = result.work_out(make_setup(kv_cap_bytes=70 * GIB, max_model_len=8192))
+    assert (ledger.verdict.fits, ledger.verdict.reason) == (False, "cap")
+
+
+def test_nothing_is_said_without_a_card() -> None:
+    ledger = result.work_out(make_setup(card=make_card(None, ""), max_model_len=8192))
+    assert (ledger.verdict.fits, ledger.verdict.reason) == (None, "unknown")
+
+
+def test_a_length_that_was_not_given_may_be_shortened() -> None:
+    short = result.work_out(make_setup(card=make_card(22.07, "A10G"), length_must_fit=False))
+    assert short.verdict.fits
+    assert short.setup.max_model_len < 131072
+    assert any("was taken instead" in note for note in short.assumptions)
+
+
+def test_old_pipelines_compared_the_whole_model_with_one_stage() -> None:
+    old, new = (
+        result.work_out(make_setup(version=version, pipeline_parallel=2, max_model_len=8192))
+        for version in ("0.15", "0.16")
+    )
+    assert old.needed_bytes == 2 * new.needed_bytes
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("version", ["0.7.2", "0.11.0", "0.21.0", "0.32.0"])
+@given(length=st.integers(1, 200_000))
+def test_a_cache_of_what_one_request_needs_is_the_border(model: ModelFacts, version: str, length: int) -> None:
+    needed = result.work_out(make_setup(model, version=version, card=make_card(None, ""), max_model_len=length))
+    block = needed.checked.null_blocks * needed.checked.bytes_per_block
+    for share, fits in ((1.0, True), (0.98, False)):
+        cap = int(needed.needed_bytes * share) + (block if fits else 0)
+        setup = make_setup(
+            model, version=version, card=make_card(None, ""), max_model_len=length, kv_cap_bytes=max(1, cap)
+        )
+        assert result.work_out(setup).verdict.fits is fits
