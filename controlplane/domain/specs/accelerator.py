@@ -29,8 +29,6 @@ class AcceleratorFacts:
     compute_capability: str | None = None
     tdp_w: float | None = None
     cost_per_hour: float | None = None  # typical rent in US dollars, for comparisons; a deployment's own price wins
-    link_group: int | None = (
-        None  # cards one fabric joins: 2 on a bridge, 8 on a baseboard, 72 in a rack; None = no link
-    )
+    link_group: int | None = None  # cards one fabric joins: 2 on a bridge, 8 on a board, 72 in a rack; None = no link
     ecc_inline: bool = False  # error correction takes its bits out of the memory itself (GDDR cards of data centres)
     unified_memory: bool = False  # the card shares its memory with the host

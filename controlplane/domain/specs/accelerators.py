@@ -22,11 +22,12 @@ ACCELERATORS: tuple[AcceleratorFacts, ...] = (
 LONGEST_NAME = 200
 
 # Words of drivers, vendors and shops that do not tell one card from another.
-_NOISE = frozenset(
-    "nvidia amd intel huawei google aws amazon instinct tesla geforce quadro corporation inc graphics gpu gpus card "
-    "cards accelerator generation edition blackwell hopper ampere turing dgx hgx oam vf hbm hbm2 hbm2e hbm3 hbm3e "
-    "gddr6 gddr6x gddr7 radeon cloud npu atlas mi".split()
-)
+_NOISE = frozenset({
+    "nvidia", "amd", "intel", "huawei", "google", "aws", "amazon", "instinct", "tesla", "geforce", "quadro",
+    "corporation", "inc", "graphics", "gpu", "gpus", "card", "cards", "accelerator", "generation", "edition",
+    "blackwell", "hopper", "ampere", "turing", "dgx", "hgx", "oam", "vf", "hbm", "hbm2", "hbm2e", "hbm3", "hbm3e",
+    "gddr6", "gddr6x", "gddr7", "radeon", "cloud", "npu", "atlas", "mi",
+})  # fmt: skip
 _FORMS = {"sxm": "sxm", "sxm2": "sxm", "sxm3": "sxm", "sxm4": "sxm", "sxm5": "sxm", "sxm6": "sxm", "pcie": "pcie",
           "pci": "pcie", "nvl": "nvl"}  # fmt: skip
 _WORD = re.compile(r"[a-z0-9.]+")

@@ -82,7 +82,8 @@ CARDS = (
     ),
     row(
         "RTX-PRO-6000-Workstation", _V, "Blackwell (pro)", 96, 1792, bf16=503.8, fp8=1007.6, int8=1007.6, fp4=2015,
-        pcie=64, cc="12.0", tdp=600, rent=1.5, usable_gib=94.97, aliases=("RTX-PRO-6000-MAX-Q", "RTX-PRO-6000-MAX-Q-WORKSTATION"),
+        pcie=64, cc="12.0", tdp=600, rent=1.5, usable_gib=94.97,
+        aliases=("RTX-PRO-6000-MAX-Q", "RTX-PRO-6000-MAX-Q-WORKSTATION"),
     ),
     row(
         "GB10-DGX-Spark", _V, "Blackwell (GB10)", 128, 273, bf16=125, fp8=250, int8=250, fp4=500, link=25, group=2,

@@ -36,7 +36,7 @@ class Command(BaseCommand):
         if options["performance"]:
             from controlplane.domain import estimate_performance
 
-            answers = estimate_performance.estimate(cases, calibrate=options["calibrate"])
+            answers = estimate_performance.run(cases, calibrate=options["calibrate"])
         else:
             answers = [answer(case) for case in cases]
         self.stdout.write(json.dumps(answers, indent=1, allow_nan=False))
