@@ -175,6 +175,7 @@ def _wishes(given: Fields) -> Wishes:
         kv_cap_bytes=None if cap is None else round(cap * GIB),
         free_bytes=None if free is None else round(free * GIB),
         length_must_fit=False,
+        ranks_must_be_known=False,
     )
 
 

@@ -20,7 +20,7 @@ from controlplane.domain.specs.model import ModelFacts
 # a row of logits is kept in 16 and 32 bits, sorted (values, 64-bit indices and the sort's own buffers), normalized,
 # summed up and scattered back; 38.0 to 39.0 bytes in 9 start-ups of 0.6 to 0.11 with 6 vocabularies
 _SORTED_BYTES = 38.4
-_UNSORTED_BYTES = 28.0  # kernels without a sort, from about 0.19: 16 to 38 bytes in 5 start-ups
+_UNSORTED_BYTES = 20.5  # kernels without a sort, from about 0.19: 17 to 24 bytes in 5 start-ups
 _EXPERT_CHUNK_TOKENS = 32768  # fused experts work on at most so many tokens at once
 # an encoder of images, a token that it puts out: V0 sent all of a prompt through it at once (124 to 163 kB in 3
 # start-ups of Qwen2-VL and Qwen2.5-VL), V1 one image (at most 90 kB in 1 start-up)

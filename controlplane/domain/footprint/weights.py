@@ -16,7 +16,9 @@ from controlplane.domain.footprint import activation
 from controlplane.domain.specs.model import ModelFacts
 from controlplane.domain.specs.precision import Precision
 
-_LARGEST_ROTARY_DIM = 128
+_ROTARY = ("full", "sliding", "chunked", "mla")
+_FAMILIES_WITH_TWO_BASES = ("gemma3", "gemma4")  # one for windows, one for everything
+_PARTIAL_ROTARY = 4  # hybrids with gated delta nets turn a quarter of each head
 _ROPE_OF_LATENT = 64  # of a latent entry's elements, in every published model
 _MXFP4_WIDTH_MULTIPLE = 128
 _MXFP4_HIDDEN_MULTIPLE = 256
@@ -117,10 +119,12 @@ def _padding(facts: ModelFacts, precision: Precision, tensor_parallel: int) -> f
 
 
 def _rotary_bytes(facts: ModelFacts, precision: Precision) -> int:
-    """Sines and cosines for every position; models with windows keep a second table for them."""
-    attention = [layer for layer in facts.layers if layer.kind in ("full", "sliding", "chunked", "mla")]
-    if not attention or not facts.max_position_embeddings:
+    """Sines and cosines for every position: one table, or one for each kind of attention where their bases differ."""
+    dims = {layer.kind: layer.head_dim or _ROPE_OF_LATENT for layer in facts.layers if layer.kind in _ROTARY}
+    if not dims or not facts.max_position_embeddings:
         return 0
-    dims = min(max((layer.head_dim for layer in attention), default=0) or 64, _LARGEST_ROTARY_DIM)
-    tables = 2 if len({layer.head_dim for layer in attention}) > 1 else 1
-    return facts.max_position_embeddings * dims * precision.plain_bytes * tables
+    own_tables = facts.family.startswith(_FAMILIES_WITH_TWO_BASES)
+    width = sum(dims.values()) if own_tables else max(dims.values())
+    if any(layer.kind == "gated_delta" for layer in facts.layers):
+        width //= _PARTIAL_ROTARY
+    return facts.max_position_embeddings * width * precision.plain_bytes

@@ -53,6 +53,15 @@ def checked_layout(setup: Setup) -> KvLayout:
 
 def decide(setup: Setup, budget: Budget, layout: KvLayout) -> Verdict:
     """Whether the engine starts, by the first sum that fails in the order in which the engine makes them."""
+    verdict = _decide(setup, budget, layout)
+    guessed = setup.wishes.tensor_parallel is None and not setup.wishes.ranks_must_be_known
+    if guessed and verdict.reason in ("weights", "no_room_for_cache"):
+        sentence = f"{verdict.sentence} How many cards share the model is not known: tensor_parallel is not given."
+        return Verdict(None, "unknown", sentence)
+    return verdict
+
+
+def _decide(setup: Setup, budget: Budget, layout: KvLayout) -> Verdict:
     if budget.total_bytes is not None:
         failed = _card(setup, budget)
         if failed is not None:

@@ -57,6 +57,7 @@ class Wishes:
     free_bytes: int | None = None  # on the card before the engine starts, where it was seen
     mean_request_tokens: int | None = None  # prompt and answer, of the requests that are expected
     notes: tuple[str, ...] = ()  # why some of these were set by somebody else than the caller
+    ranks_must_be_known: bool = True  # False: without tensor_parallel, weights beyond one card decide nothing
     length_must_fit: bool = True  # False: a length that was not given may be shortened to what fits
 
 

@@ -51,7 +51,7 @@ def test_70b_in_bf16_is_140_gb_and_needs_two_80_gb_cards_at_least() -> None:
 
 
 def test_two_cards_hold_70b_but_not_its_long_contexts() -> None:
-    """Two cards are the least, not comfort: what the rule of thumb leaves out is the cache, 0.16 MB a token and card."""
+    """Two cards are the least, not comfort: what the rule leaves out is the cache, 0.16 MB a token and card."""
     assert not seventy_b(2, 131072).verdict.fits
     assert seventy_b(4, 131072).verdict.fits
 
