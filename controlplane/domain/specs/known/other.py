@@ -30,7 +30,9 @@ def _gemma_4(hidden: int, inner: int, layers: int, heads: int, kv: int, **more: 
     kinds = ["full_attention" if layer % every == every - 1 else "sliding_attention" for layer in range(layers)]
     text = row("gemma4_text", hidden, inner, layers, heads, kv, 262144,
                **{"head_dim": 256, "global_head_dim": 512, "layer_types": kinds, **_TIED, **more})  # fmt: skip
-    return seeing("gemma4", text, _GEMMA_4_TOWER if layers in (30, 60) else _GEMMA_4_SMALL)
+    if layers in (30, 60):
+        return seeing("gemma4", text, _GEMMA_4_TOWER)
+    return seeing("gemma4", text, _GEMMA_4_SMALL, audio_config={"model_type": "gemma4_audio", "hidden_size": 1024})
 
 
 _GEMMA_4_TOWER = {"model_type": "gemma4_vision", "hidden_size": 1152, "intermediate_size": 4304,
