@@ -18,7 +18,7 @@ from unittest import mock
 from benchmarks.ledger import SHARED, ask, setup_of, spread
 from controlplane.domain import estimate
 from controlplane.domain.errors import RefusedError
-from controlplane.domain.footprint import activation, overhead
+from controlplane.domain.footprint import activation, cards, engine_rules, overhead
 from controlplane.domain.ledger.result import Ledger
 
 GIB = 2**30
@@ -39,7 +39,7 @@ def main() -> int:
 
 def cross_validate(cases: list[Case], models: Mapping[str, Any]) -> dict[str, Any]:
     """Errors of the cache in GiB on sources that were left out, and the constants from all of them."""
-    seen = [(case, ledger) for case in cases if (ledger := _ledger(case, models)) is not None]
+    seen = [(case, _ledger(case, models)) for case in cases]
     end_to_end, budget = [], []
     for source in {source_of(case) for case in cases}:
         held_out = [case for case in cases if source_of(case) == source and case.get("kv_cache_gib")]
@@ -72,7 +72,6 @@ _CONSTANTS: dict[str, tuple[Any, str]] = {
     "non_torch_single_gib": (overhead, "_SINGLE_GIB"),
     "non_torch_single_0_6_gib": (overhead, "_SINGLE_OLD_GIB"),
     "non_torch_linked_gib": (overhead, "_LINKED_GIB"),
-    "non_torch_linked_8_gib": (overhead, "_LINKED_EIGHT_GIB"),
     "non_torch_bus_gib": (overhead, "_BUS_GIB"),
 }
 
@@ -82,19 +81,17 @@ def source_of(case: Case) -> str:
     return f"file {case['case_id']}" if source == "public file" else source
 
 
-def learn(seen: Iterable[tuple[Case, Ledger]]) -> dict[str, float]:
+def learn(seen: Iterable[tuple[Case, Ledger | None]]) -> dict[str, float]:
     """A median for each constant; a constant that nothing was seen of is left as it is."""
     samples: Samples = {}
     for case, ledger in seen:
-        for name, value in _samples(case, ledger):
+        for name, value in [*_non_torch(case), *(_activation(case, ledger) if ledger else ())]:
             samples.setdefault(name, []).append(value)
     return {name: median(values) for name, values in samples.items() if name in _CONSTANTS}
 
 
-def _samples(case: Case, ledger: Ledger) -> Iterable[tuple[str, float]]:
+def _activation(case: Case, ledger: Ledger) -> Iterable[tuple[str, float]]:
     setup, rules = ledger.setup, ledger.setup.rules
-    if case.get("usable_budget") and case.get("non_torch_gib") is not None:
-        yield _non_torch_class(ledger), case["non_torch_gib"]
     peak = _activation_gib(case, ledger)
     if peak is None:
         return
@@ -120,14 +117,17 @@ def _activation_gib(case: Case, ledger: Ledger) -> float | None:
     return rest - graphs - (case.get("non_torch_gib") or ledger.budget.non_torch_bytes / GIB)
 
 
-def _non_torch_class(ledger: Ledger) -> str:
-    setup = ledger.setup
-    ranks = setup.tensor_parallel * setup.pipeline_parallel
-    if ranks == 1:
-        return "non_torch_single_gib" if setup.rules.version >= (0, 7, 0) else "non_torch_single_0_6_gib"
-    if not setup.card.linked:
-        return "non_torch_bus_gib"
-    return "non_torch_linked_8_gib" if ranks >= 8 else "non_torch_linked_gib"
+def _non_torch(case: Case) -> Iterable[tuple[str, float]]:
+    """What was logged outside torch, in its class; the model does not matter."""
+    if case.get("non_torch_gib") is None or not case.get("tensor_parallel"):
+        return
+    rules = engine_rules.rules_for(case.get("vllm_version"), case.get("engine"))
+    if case["tensor_parallel"] == 1:
+        name = "non_torch_single_gib" if rules.version >= (0, 7, 0) else "non_torch_single_0_6_gib"
+    else:
+        linked = cards.resolve(case.get("gpu"), case.get("gpu_memory_total_gib"), needed=False).linked
+        name = "non_torch_linked_gib" if linked else "non_torch_bus_gib"
+    yield name, case["non_torch_gib"]
 
 
 def _ledger(case: Case, models: Mapping[str, Any]) -> Ledger | None:

@@ -11,8 +11,7 @@ from controlplane.domain.specs.model import ModelFacts
 GIB = 2**30
 _SINGLE_GIB = 0.07  # median of 13 start-ups of 0.7 and later on one card: 0.01 to 0.16
 _SINGLE_OLD_GIB = 0.28  # median of 7 start-ups of 0.6 on one card: 0.10 to 0.36
-_LINKED_GIB = 1.4  # cards with a fabric of their own, where buffers count: 0.95 to 1.84 in 4 start-ups
-_LINKED_EIGHT_GIB = 2.2  # the same with 8 cards and more: 1.78 and 7.16 in 2 start-ups
+_LINKED_GIB = 1.6  # cards with a fabric of their own, where buffers count: 0.95 to 1.84, and once 7.16, in 5 start-ups
 _BUS_GIB = 0.25  # cards on PCIe, or where buffers do not count: 0.2 to 0.32 in 3 start-ups
 _GRAPH_BASE_GIB = 0.16  # of a model without layers; with the next line within 0.2 GiB of 9 of 13 start-ups
 _GRAPH_GIB_A_LAYER_AND_SIZE = 0.00022
@@ -32,7 +31,7 @@ def non_torch_bytes(
         return round((_SINGLE_GIB if rules.version >= (0, 7, 0) else _SINGLE_OLD_GIB) * GIB)
     if not linked or not rules.charges_collectives:
         return round(_BUS_GIB * GIB)
-    return round((_LINKED_EIGHT_GIB if ranks >= 8 else _LINKED_GIB) * GIB)
+    return round(_LINKED_GIB * GIB)
 
 
 def graph_bytes(
