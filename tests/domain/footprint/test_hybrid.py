@@ -60,9 +60,7 @@ def test_a_page_of_attention_holds_a_state() -> None:
 
 
 def test_drafts_make_the_page_larger() -> None:
-    layout = make_layout(
-        make_state_model(), rules_for("0.21"), kv_cache_dtype="fp8", tensor_parallel=2, draft_tokens=3
-    )
+    layout = make_layout(make_state_model(), rules_for("0.21"), kv_cache_dtype="fp8", tensor_parallel=2, draft_tokens=3)
     assert layout.block_tokens == 1600
 
 

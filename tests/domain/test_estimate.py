@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks import ledger as benchmark
+from benchmarks import ledger_cross_validation
+from controlplane.domain import estimate
+from controlplane.domain.errors import RefusedError
+
+ARCHITECTURE = {
+    "total_params": 8030261248,
+    "num_hidden_layers": 32,
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "intermediate_size": 14336,
+    "vocab_size": 128256,
+}
+ANSWERED = {
+    "case_id", "weights_gib", "kv_bytes_per_token", "non_torch_gib", "activation_peak_gib", "cudagraph_gib",
+    "kv_cache_gib", "kv_cache_tokens", "gpu_blocks", "max_concurrency", "fits", "needed_gib", "estimated_max_len",
+    "assumptions",
+}  # fmt: skip
+
+
+def make_case(**fields: Any) -> dict[str, Any]:
+    return {
+        "case_id": 1,
+        "model": "meta-llama/Llama-3.1-8B-Instruct",
+        "gpu": "A100 80GB",
+        "max_model_len": 8192,
+        "vllm_version": "0.11.0",
+        **fields,
+    }
+
+
+def refused(**fields: Any) -> dict[str, str]:
+    with pytest.raises(RefusedError) as error:
+        estimate.estimate(make_case(**fields))
+    return error.value.fields
+
+
+def test_a_case_gets_every_figure() -> None:
+    found = estimate.estimate(make_case())
+    assert set(found) >= ANSWERED
+    assert found["fits"] is True
+    assert found["kv_bytes_per_token"] == 131072
+    assert found["needed_gib"] == 1.0
+
+
+def test_a_described_model_needs_no_known_name() -> None:
+    named, described = (
+        estimate.estimate(make_case()),
+        estimate.estimate(make_case(model="x", architecture=ARCHITECTURE)),
+    )
+    assert described["kv_bytes_per_token"] == named["kv_bytes_per_token"]
+    assert described["weights_gib"] == pytest.approx(named["weights_gib"], rel=0.005)
+
+
+def test_an_unknown_model_is_asked_for_its_architecture() -> None:
+    assert "architecture" in refused(model="(unnamed)")
+    assert "model" in refused(model=None)
+
+
+def test_a_description_that_disagrees_with_the_name_goes_first() -> None:
+    found = estimate.estimate(make_case(architecture={**ARCHITECTURE, "num_hidden_layers": 16}))
+    assert found["kv_bytes_per_token"] == 65536
+
+
+def test_a_given_cache_decides_without_a_card() -> None:
+    for cap, fits in ((1.01, True), (0.98, False)):
+        found = estimate.estimate(make_case(gpu=None, kv_cache_memory_gib=cap))
+        assert (found["fits"], found["kv_cache_gib"]) == (fits, cap)
+
+
+def test_without_a_card_the_cache_is_not_guessed() -> None:
+    found = estimate.estimate(make_case(gpu=None))
+    assert (found["fits"], found["kv_cache_gib"], found["gpu_blocks"]) == (None, None, None)
+    assert found["weights_gib"]
+
+
+def test_what_was_assumed_is_told() -> None:
+    notes = " ".join(estimate.estimate({"model": "Qwen/Qwen3-8B", "gpu": "24GB card"})["assumptions"])  # type: ignore[arg-type]
+    for name in ("vllm_version", "gpu_memory_total_gib", "gpu_memory_utilization", "max_model_len", "max_num_seqs"):
+        assert name in notes
+
+
+def test_all_cards_work_together_where_ranks_are_not_given() -> None:
+    found = estimate.estimate(make_case(num_gpus=4))
+    assert found["kv_bytes_per_token"] == 131072 / 4
+
+
+def test_weights_beyond_one_card_decide_nothing_where_ranks_are_not_known() -> None:
+    found = estimate.estimate(make_case(model="meta-llama/Llama-3.1-405B-Instruct"))
+    assert found["fits"] is None
+    assert estimate.estimate(make_case(model="meta-llama/Llama-3.1-405B-Instruct", tensor_parallel=1))["fits"] is False
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("tensor_parallel", 3),
+        ("tensor_parallel", -1),
+        ("tensor_parallel", "two"),
+        ("pipeline_parallel", 0),
+        ("pipeline_parallel", 33),
+        ("gpu", "Flux Capacitor"),
+        ("gpu", ["H100"]),
+        ("gpu_memory_total_gib", -80),
+        ("gpu_memory_total_gib", float("nan")),
+        ("gpu_memory_total_gib", 1e30),
+        ("gpu_memory_utilization", 1.5),
+        ("gpu_memory_utilization", 0),
+        ("max_model_len", -5),
+        ("max_model_len", 1e30),
+        ("max_model_len", 4096.5),
+        ("max_num_seqs", 0),
+        ("max_num_batched_tokens", True),
+        ("block_size", 0),
+        ("cpu_offload_gb", -1),
+        ("kv_cache_memory_gib", 0),
+        ("dtype", "float3"),
+        ("quantization", {"deep": {}}),
+        ("kv_cache_dtype", "int17"),
+        ("enforce_eager", "yes"),
+        ("architecture", [1]),
+        ("architecture", {"total_params": -1}),
+        ("vllm_version", 0.11),
+        ("model", 5),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(field: str, value: object) -> None:
+    assert any(field in name for name in refused(**{field: value}))
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.dictionaries(st.sampled_from(benchmark.FIELDS), anything, max_size=8))
+def test_nothing_makes_it_stumble(fields: dict[str, Any]) -> None:
+    """Whatever comes in, out comes an answer of finite numbers or a refusal that names a field."""
+    for case in (fields, {**make_case(), **fields}):
+        try:
+            json.dumps(estimate.estimate(case), allow_nan=False)
+        except RefusedError as error:
+            assert error.fields
+            json.dumps(estimate.refusal(case, error), allow_nan=False)
+
+
+@given(
+    st.sampled_from(["0.6.4", "0.7.2", "0.8.5", "0.11.0", "0.21.0", "0.32.0", None]),
+    st.sampled_from([1, 2, 4, 8]),
+    st.integers(1, 10**9),
+    st.integers(1, 10**6),
+    st.floats(0.01, 1.0),
+)
+def test_a_cache_below_one_requests_need_never_fits(
+    version: str | None, ranks: int, length: int, sequences: int, utilization: float
+) -> None:
+    case = make_case(
+        vllm_version=version,
+        tensor_parallel=ranks,
+        max_model_len=length,
+        max_num_seqs=sequences,
+        gpu_memory_utilization=utilization,
+    )
+    needed = estimate.estimate(case)["needed_gib"]
+    assert isinstance(needed, float)
+    assert estimate.estimate({**case, "kv_cache_memory_gib": needed * 0.98})["fits"] is False
+
+
+@pytest.fixture
+def logged(shared_data: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    folder = shared_data / "ledger"
+    return json.loads((folder / "cases.json").read_text()), json.loads((folder / "models.json").read_text())
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_estimates_come_as_near_to_logged_starts_as_they_should(
+    logged: tuple[list[dict[str, Any]], dict[str, Any]], by_name: bool
+) -> None:
+    cases, models = logged[0], {} if by_name else logged[1]
+    answers = {case["case_id"]: benchmark.ask(benchmark.setup_of(case, models)) for case in cases}
+    figures = benchmark.score(cases, models, answers)
+    assert figures["kv_bytes_per_token"]["p90_percent"] <= 0.1
+    assert figures["weights"]["median_percent"] <= 0.5
+    assert figures["kv_gib_end_to_end"]["median_percent"] <= 3
+    assert figures["kv_gib_end_to_end"]["p90_percent"] <= 8
+    assert figures["needed_gib_of_refused"]["largest_percent"] <= 0.2
+    assert figures["verdict"]["share_right"] >= 0.95
+
+
+def test_learned_constants_hold_on_sources_they_do_not_come_from(
+    logged: tuple[list[dict[str, Any]], dict[str, Any]],
+) -> None:
+    figures = ledger_cross_validation.cross_validate(*logged)
+    assert figures["kv_gib_end_to_end_left_out"]["median_percent"] <= 3
+    assert figures["kv_gib_end_to_end_left_out"]["p90_percent"] <= 10
+    for name, value in figures["constants"].items():
+        assert figures["in_use"][name] == pytest.approx(value, rel=0.5), name
