@@ -10,7 +10,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -64,7 +64,7 @@ def ask(setup: Mapping[str, object]) -> dict[str, Any]:
         return estimate.refusal(setup, error)
 
 
-def score(cases: list[Case], models: Mapping[str, Any], answers: Mapping[Any, Answer]) -> dict[str, Any]:
+def score(cases: Sequence[Case], models: Mapping[str, Any], answers: Mapping[Any, Answer]) -> dict[str, Any]:
     """All figures; errors are relative, of absolute value."""
     answered = [case for case in cases if "error" not in answers[case["case_id"]]]
     started = [case for case in answered if not case.get("error_kind")]
@@ -159,7 +159,7 @@ def table(figures: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def rows(cases: list[Case], answers: Mapping[Any, Answer]) -> Iterable[str]:
+def rows(cases: Sequence[Case], answers: Mapping[Any, Answer]) -> Iterable[str]:
     """A line a case: predicted and logged weights, activation, non-torch, cache."""
     pairs = ("weights_gib", "activation_peak_gib", "non_torch_gib", "cudagraph_gib", "kv_cache_gib")
     for case in cases:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from statistics import median
 from typing import Any
@@ -37,7 +37,7 @@ def main() -> int:
     return 0
 
 
-def cross_validate(cases: list[Case], models: Mapping[str, Any]) -> dict[str, Any]:
+def cross_validate(cases: Sequence[Case], models: Mapping[str, Any]) -> dict[str, Any]:
     """Errors of the cache in GiB on sources that were left out, and the constants from all of them."""
     seen = [(case, _ledger(case, models)) for case in cases]
     end_to_end, budget = [], []
@@ -114,7 +114,7 @@ def _activation_gib(case: Case, ledger: Ledger) -> float | None:
         return None
     rest = ledger.budget.requested_bytes / GIB - case["weights_gib"] - case["kv_cache_gib"]
     graphs = ledger.budget.graphs_bytes / GIB if ledger.budget.graphs_inside else 0.0
-    return rest - graphs - (case.get("non_torch_gib") or ledger.budget.non_torch_bytes / GIB)
+    return float(rest - graphs - (case.get("non_torch_gib") or ledger.budget.non_torch_bytes / GIB))
 
 
 def _non_torch(case: Case) -> Iterable[tuple[str, float]]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from controlplane.domain.footprint import weights
@@ -12,7 +14,7 @@ GIB = 2**30
 
 
 def make_share(
-    model: ModelFacts, *, quantization: str | None = None, tensor_parallel: int = 1, **given: int
+    model: ModelFacts, *, quantization: str | None = None, tensor_parallel: int = 1, **given: Any
 ) -> WeightShare:
     kinds = precision.parse(None, quantization, None, model)
     return weights.share(model, kinds, tensor_parallel=tensor_parallel, **given)
