@@ -53,6 +53,20 @@ def test_what_is_no_list_is_one_sentence_and_status_2(text: bytes, tmp_path: Pat
     assert b"JSON list" in done.stderr
 
 
+def test_speed_is_asked_for_by_an_option(tmp_path: Path) -> None:
+    case = {
+        "case_id": 1,
+        "model": "Qwen/Qwen3-8B",
+        "gpu": "H100",
+        "input_len": 1000,
+        "output_len": 100,
+        "concurrency": 8,
+    }
+    done = estimate(json.dumps([case]).encode(), tmp_path, "--performance")
+    (found,) = json.loads(done.stdout)
+    assert found["tpot_ms"] > 0
+
+
 def test_a_large_case_is_no_trouble(tmp_path: Path) -> None:
     (found,) = answers([{**CASE, "notes": "x" * 2_000_000, "more": [{}] * 50_000}], tmp_path)
     assert found["fits"] is True

@@ -115,14 +115,18 @@ class EngineRules:
 
     def default_sequences(self, card_bytes: int | None, card_name: str) -> int:
         """Requests a step when `max_num_seqs` is not given."""
-        if self.generation == "V1" and self.version >= (0, 9, 2) and self._is_large(card_bytes, card_name):
+        if self.generation == "V1" and self._is_large(card_bytes, card_name):
             return 1024
         return 256
 
     def _is_large(self, card_bytes: int | None, card_name: str) -> bool:
+        """Whether the larger defaults apply: at first by name, then from 70 GiB on, then without A100."""
+        name = card_name.lower()
+        if self.version < (0, 8, 4):
+            return "h100" in name or "h200" in name
         if card_bytes is None or card_bytes < 70 * _GIB:
             return False
-        return "a100" not in card_name.lower() or self.version < (0, 9, 0)
+        return "a100" not in name or self.version < (0, 9, 0)
 
 
 def parse_version(text: str) -> Version | None:

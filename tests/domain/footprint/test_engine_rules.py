@@ -66,3 +66,9 @@ def test_large_cards_take_larger_batches_but_a100_does_not() -> None:
     assert rules.default_batched_tokens(79 * GIB, "A100 80GB", 8192) == 2048
     assert rules.default_sequences(79 * GIB, "H100 80GB") == 1024
     assert rules.default_sequences(24 * GIB, "RTX 4090") == 256
+
+
+def test_at_first_large_cards_were_known_by_name() -> None:
+    assert rules_for("0.8.2").default_sequences(79 * GIB, "A100 80GB") == 256
+    assert rules_for("0.8.5").default_sequences(79 * GIB, "A100 80GB") == 1024
+    assert rules_for("0.8.2").default_sequences(79 * GIB, "H100 80GB") == 1024
