@@ -18,8 +18,8 @@ START: dict[str, float] = {
     "link": -0.7,  # share of the link's rate
     "weights": -0.36,  # share of memory bandwidth
     "experts": -0.7,
+    "alike": -0.1,  # tokens choose alike: a batch touches as many experts as tokens ** exp(alike) independent ones
     "kv": -0.5,
-    "state": -0.5,
     "compute": -0.7,  # share of the dense peak
     "attention": -1.2,  # share of the dense peak, in attention over long prompts
     "sequence_s": -11.5,  # 10 us a request and step
@@ -28,6 +28,11 @@ START: dict[str, float] = {
     "first": 0.0,  # of a prompt's time alone
     "accepted": 0.8,  # tokens a verification step yields
 }
+
+
+def share(coefficients: Coefficients, term: str, classes: tuple[str, ...]) -> float:
+    """The term's value where it is a share of what the hardware can do: at most 1."""
+    return min(1.0, value(coefficients, term, classes))
 
 
 def value(coefficients: Coefficients, term: str, classes: tuple[str, ...]) -> float:

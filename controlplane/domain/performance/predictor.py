@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 
 from controlplane.domain.performance import calibration, capacity_rule, coefficients, learned, loads, step_time
@@ -78,10 +79,7 @@ def predict(
 def factors_of(points: Sequence[tuple[Question, float]], known: coefficients.Coefficients) -> dict[str, float]:
     """Factors of the parts that the measured points of one series speak for."""
     first = rates_of(points[0][0], known)
-    measured = [
-        calibration.Measured(tpot_s, lambda speed, question=question: state_at(question, speed))
-        for question, tpot_s in points
-    ]
+    measured = [calibration.Measured(tpot_s, partial(state_at, question)) for question, tpot_s in points]
     return calibration.calibrate(first, measured)[1]
 
 

@@ -35,6 +35,7 @@ class Rates:
     interference: float
     first_s: float
     first: float
+    alike: float  # exponent: tokens of a batch choose experts as so many independent ones would
     accepted: float  # tokens of one request that a step yields (1 without speculation)
     verified: float  # tokens of one request that a step computes
 
@@ -69,6 +70,9 @@ def rates(
     def term(name: str) -> float:
         return coefficients.value(learned, name, names)
 
+    def share(name: str) -> float:
+        return coefficients.share(learned, name, names)
+
     amount = work.of(model, setup, weights)
     traffic = communication.of(model, setup)
     card = setup.accelerator
@@ -76,16 +80,16 @@ def rates(
     flops = number_formats.peak_flops(weights, card)
     link_class = ("link_fast",) if traffic.fast else ("link_pcie",)
     reduce_s = coefficients.value(learned, "reduce_s", (*names, *link_class))
-    link = coefficients.value(learned, "link", (*names, *link_class))
+    link = coefficients.share(learned, "link", (*names, *link_class))
     layers = model.num_hidden_layers / setup.pipeline_parallel
     wide = card.bf16_flops or card.fp16_flops or flops
     return Rates(
         work=amount,
         stages=setup.pipeline_parallel,
-        dense_s=amount.dense_bytes / (bandwidth * term("weights")),
-        experts_s=amount.expert_bytes / (bandwidth * term("experts")),
-        kv_s_per_byte=1.0 / (bandwidth * term("kv")),
-        token_s=amount.flops_per_token / (flops * term("compute")),
+        dense_s=amount.dense_bytes / (bandwidth * share("weights")),
+        experts_s=amount.expert_bytes / (bandwidth * share("experts")),
+        kv_s_per_byte=1.0 / (bandwidth * share("kv")),
+        token_s=amount.flops_per_token / (flops * share("compute")),
         attention_s=amount.attention_flops / (wide * term("attention")),
         reduce_s=traffic.rounds * reduce_s,
         reduce_s_per_token=traffic.bytes_per_token / (traffic.link_bytes_per_s * link),
@@ -95,6 +99,7 @@ def rates(
         interference=term("interference"),
         first_s=term("first_s"),
         first=term("first"),
+        alike=min(1.0, term("alike")),
         accepted=term("accepted") if setup.speculative else 1.0,
         verified=4.0 if setup.speculative else 1.0,
     )
@@ -117,7 +122,7 @@ def _step(speed: Rates, requests: float, context: float, prompt_tokens: float, p
     tokens = requests * speed.verified + prompt_tokens
     own = requests / amount.kv_copies
     memory = speed.dense_s
-    experts = speed.experts_s * amount.expert_share_touched(tokens) if amount.expert_share else 0.0
+    experts = speed.experts_s * amount.expert_share_touched(tokens**speed.alike) if amount.expert_share else 0.0
     kv = own * amount.kv_bytes_of(context) * speed.kv_s_per_byte
     reading = memory + experts + kv
     computing = tokens * speed.token_s + prompt_tokens * prompt_length / 2 * speed.attention_s
