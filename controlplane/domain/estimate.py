@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from controlplane.domain.ledger import result, setup
 from controlplane.domain.ledger.corrections import NO_CORRECTION, Correction
 from controlplane.domain.ledger.result import Ledger
 from controlplane.domain.ledger.setup import Setup, Wishes
-from controlplane.domain.specs import architecture, fields, known_models, precision
+from controlplane.domain.specs import architecture, fields, formats, known_models, precision
 from controlplane.domain.specs.fields import Fields
 from controlplane.domain.specs.model import ModelFacts
 from controlplane.domain.specs.precision import Precision
@@ -21,6 +22,25 @@ from controlplane.domain.specs.precision import Precision
 GIB = 2**30
 _LARGEST_GIB = 1_000_000.0
 _LARGEST_RANKS = 4096
+_QUANTIZED_WORDS = frozenset(
+    (
+        "awq",
+        "gptq",
+        "fp8",
+        "nvfp4",
+        "mxfp4",
+        "mxfp8",
+        "int4",
+        "int8",
+        "w4a16",
+        "w8a8",
+        "w8a16",
+        "bnb",
+        "nf4",
+        "4bit",
+        "8bit",
+    )
+)
 # families that came with a later engine; without a version a set-up of theirs is a recent one
 _YOUNG_FAMILIES: tuple[tuple[str, Version], ...] = (
     ("gated", (0, 19, 0)),
@@ -81,7 +101,7 @@ def read_setup(case: Mapping[str, object]) -> Setup:
     """The set-up that a case describes; null = not known."""
     given = Fields(case, code="estimate")
     facts = _model(given)
-    wishes = _wishes(given)
+    wishes = _with_ranks(given, _wishes(given), facts)
     kinds = precision.parse(
         given.text("dtype") or None, given.text("quantization") or None, given.text("kv_cache_dtype") or None, facts
     )
@@ -105,7 +125,7 @@ def _with_launcher(given: Fields, wishes: Wishes, facts: ModelFacts, kinds: Prec
         max_num_batched_tokens=wishes.max_num_batched_tokens or wishes.max_model_len,
         adapters=preset.adapters,
         adapter_rank=preset.adapter_rank,
-        notes=(preset.assumption,),
+        notes=(*wishes.notes, preset.assumption),
     )
 
 
@@ -129,7 +149,16 @@ def _model(given: Fields) -> ModelFacts:
     if not isinstance(described, Mapping):
         raise given.refuse("architecture", described, "an object with total_params, num_hidden_layers …")
     facts = architecture.read(described, name=name)
-    return known if known is not None and _is_same(known, facts) else facts
+    if known is not None and _is_same(known, facts):
+        return known
+    return facts if facts.quantization else replace(facts, quantization=_said_quantization(name))
+
+
+def _said_quantization(name: str) -> str | None:
+    """What a model's name says of its files: `acme/Foo-14B-AWQ`. None where it says nothing."""
+    said = [word for word in re.split(r"[^a-z0-9]+", name.lower().replace("-bit", "bit")) if word in _QUANTIZED_WORDS]
+    found = formats.named(" ".join(said)) if said else None
+    return found.name if found is not None else None
 
 
 def _is_same(known: ModelFacts, described: ModelFacts) -> bool:
@@ -157,12 +186,9 @@ def _wishes(given: Fields) -> Wishes:
     offload = _not_negative(given, "cpu_offload_gb")
     eager = given.values.get("enforce_eager")
     multimodal = given.values.get("multimodal")
-    gpus = given.number("num_gpus", most=_LARGEST_RANKS)
-    tensor = given.number("tensor_parallel", most=_LARGEST_RANKS)
-    pipeline = given.number("pipeline_parallel", most=_LARGEST_RANKS)
     return Wishes(
-        tensor_parallel=tensor if tensor is not None else _ranks_left(gpus, pipeline),
-        pipeline_parallel=pipeline,
+        tensor_parallel=given.number("tensor_parallel", most=_LARGEST_RANKS),
+        pipeline_parallel=given.number("pipeline_parallel", most=_LARGEST_RANKS),
         utilization=given.ratio("gpu_memory_utilization", most=1.0),
         max_model_len=given.number("max_model_len", most=fields.LARGEST_LENGTH),
         max_num_seqs=given.number("max_num_seqs", most=1_000_000),
@@ -185,9 +211,15 @@ def _described_images(given: Fields) -> bool | None:
     return True if isinstance(described, Mapping) and described.get("multimodal") is True else None
 
 
-def _ranks_left(gpus: int | None, pipeline: int | None) -> int | None:
-    """All cards work together where nothing else is said."""
-    return None if gpus is None else max(1, gpus // (pipeline or 1))
+def _with_ranks(given: Fields, wishes: Wishes, facts: ModelFacts) -> Wishes:
+    """All cards work together where nothing else is said, as far as they divide the heads."""
+    gpus = given.number("num_gpus", most=_LARGEST_RANKS)
+    if wishes.tensor_parallel is not None or gpus is None:
+        return wishes
+    most = max(1, gpus // (wishes.pipeline_parallel or 1))
+    ranks = next((ranks for ranks in range(most, 1, -1) if setup.divides(facts, ranks)), 1)
+    note = f"tensor_parallel is not given; {ranks} was taken, of {gpus} cards."
+    return replace(wishes, tensor_parallel=ranks, notes=(*wishes.notes, note))
 
 
 def _not_negative(given: Fields, name: str) -> float:

@@ -97,6 +97,23 @@ def test_all_cards_work_together_where_ranks_are_not_given() -> None:
     assert found["kv_bytes_per_token"] == 131072 / 4
 
 
+def test_so_many_cards_work_together_as_divide_the_heads() -> None:
+    found = estimate.estimate(make_case(num_gpus=6))
+    assert found["kv_bytes_per_token"] == 131072 / 4
+    assert any("4 was taken, of 6 cards" in note for note in found["assumptions"])  # type: ignore[attr-defined]
+
+
+def test_a_name_may_say_how_the_files_are_quantized() -> None:
+    plain, small, phi = (
+        estimate.estimate(make_case(model=name, architecture={**ARCHITECTURE, "num_hidden_layers": 30}))["weights_gib"]
+        for name in ("acme/Foo-8B", "acme/Foo-8B-AWQ", "acme/Fooi-4-8B")
+    )
+    assert isinstance(plain, float)
+    assert isinstance(small, float)
+    assert small < plain / 2
+    assert phi == plain
+
+
 def test_weights_beyond_one_card_decide_nothing_where_ranks_are_not_known() -> None:
     found = estimate.estimate(make_case(model="meta-llama/Llama-3.1-405B-Instruct"))
     assert found["fits"] is None

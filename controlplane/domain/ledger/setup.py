@@ -147,6 +147,15 @@ def resolve(model: ModelFacts, precision: Precision, card: Card, rules: EngineRu
     )
 
 
+def divides(model: ModelFacts, tensor_parallel: int) -> bool:
+    """Whether so many ranks can share the model's heads."""
+    try:
+        check_split(model, tensor_parallel, 1)
+    except RefusedError:
+        return False
+    return True
+
+
 def check_split(model: ModelFacts, tensor_parallel: int, pipeline_parallel: int) -> None:
     """Raises RefusedError when ranks do not divide the heads, or stages outnumber the layers."""
     heads = model.num_attention_heads

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from controlplane.domain.ledger import corrections, measured, result
 from controlplane.domain.observed import EngineFacts
+from controlplane.domain.specs import known_models
+from engine_adapters.vllm import logs
 from tests.domain.ledger.setups import GIB, make_card, make_setup
 
 FACTS = EngineFacts(engine_version="0.10.2", weights_bytes=15 * GIB, kv_cache_bytes=54 * GIB, kv_cache_tokens=442_368)
@@ -37,6 +41,32 @@ def test_what_was_learned_brings_the_next_prediction_nearer() -> None:
     assert corrected.available_bytes is not None
     assert abs(corrected.available_bytes - 54 * GIB) < abs(plain.available_bytes - 54 * GIB) / 2
     assert any("5 measured starts" in note for note in corrected.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("log", "stages", "length"), [("cpu-eager-start", 1, 2048), ("cpu-pp2-dies-on-first-token", 2, 1024)]
+)
+def test_the_cache_of_a_real_start_comes_out_to_the_token(
+    shared_data: Path, log: str, stages: int, length: int
+) -> None:
+    """SmolLM2-135M on CPU, with 1 GiB for the cache of each rank."""
+    facts = logs.read_facts((shared_data / "engine_logs" / f"vllm-0.32.0-{log}.log").read_text().splitlines())
+    model = known_models.find("HuggingFaceTB/SmolLM2-135M-Instruct")
+    setup = make_setup(
+        model,
+        version=facts.engine_version or "",
+        card=make_card(None, "cpu"),
+        pipeline_parallel=stages,
+        max_model_len=length,
+        kv_cap_bytes=GIB,
+    )
+    ledger = result.work_out(setup)
+    assert ledger.verdict.fits
+    assert ledger.tokens == facts.kv_cache_tokens
+    assert ledger.concurrency(length) == pytest.approx(facts.max_concurrency)
+    lines = {line.name: line for line in measured.lines(ledger, measured.of_engine(facts))}
+    assert lines["kv_cache_tokens"].error == 0
+    assert lines["kv_cache_bytes"].error == 0
 
 
 def test_a_capped_cache_teaches_nothing_about_what_is_left() -> None:
