@@ -45,7 +45,7 @@ CARDS = (
     row("Arc-Pro-B60", "Intel", "Battlemage", 24, 456, bf16=98.3, int8=197, pcie=32, tdp=200, aliases=("B60",)),
     row(
         "Ascend-910B", "Huawei", "Da Vinci", 64, 1600, bf16=313, int8=626, link=196, group=8, pcie=32, tdp=400,
-        usable_gib=60.96, aliases=("910B", "910B3", "ATLAS-A2", "ASCEND-910B3"),
+        usable_gib=60.96, aliases=("910B", "910B3", "ASCEND-910B3"),
     ),
     row(
         "Ascend-910B4", "Huawei", "Da Vinci", 32, 800, bf16=280, int8=560, link=196, group=8, pcie=32, tdp=400,

@@ -56,12 +56,9 @@ def _text_part(top: Fields, model_type: str) -> tuple[Fields, str]:
         part = outer.part(part_name)
         if part is not None and part.values:
             kind = (part.text("model_type") or defaults.TEXT_TYPES.get(model_type, model_type)).lower()
-            filled = {
-                **defaults.TEXT.get(kind, {}),
-                **{key: value for key, value in part.values.items() if value is not None},
-            }
+            filled = {**defaults.TEXT.get(kind, {}), **part.values}
             for shared in ("tie_word_embeddings", "vocab_size"):
-                if shared not in filled and outer.has(shared):
+                if filled.get(shared) is None and outer.has(shared):
                     filled[shared] = outer.values[shared]
             return Fields(filled, where=part.where), kind
     return outer, model_type

@@ -23,7 +23,7 @@ _TUNES = ("instruct", "chat", "it", "hf", "base", "thinking", "bf16", "fp16", "o
 _QUANTIZED = (
     "awq", "gptq", "fp8", "fp4", "nvfp4", "mxfp4", "mxfp8", "int4", "int8", "w4a16", "w8a8", "w8a16", "w4a4", "bnb",
     "nf4",
-    "4bit", "8bit", "autoround", "gguf", "bitsandbytes",
+    "4bit", "8bit", "autoround", "gguf", "bitsandbytes", "block", "quantized",
 )  # fmt: skip
 _GGUF_KIND = re.compile(r"(?<![a-z0-9])((?:iq|q|tq)\d_[a-z0-9_]+|q\d_\d)(?![a-z0-9])")
 
@@ -103,7 +103,7 @@ def find(name: str) -> ModelFacts | None:
     quantization = _quantization(name, key)
     if quantization is not None:
         facts = replace(facts, quantization=_in_detail(quantization, facts))
-    elif "quantization_config" in config and any(word in ("bf16", "fp16") for word in words):
+    elif "quantization_config" in config and any(word in ("bf16", "fp16") for word in _all_words(name)):
         facts = replace(facts, quantization=None)
     return replace(facts, name=name.strip(), assumptions=assumptions)
 
@@ -116,16 +116,20 @@ def _facts(key: str) -> ModelFacts:
 
 def _words(name: str) -> list[str]:
     """`Qwen/Qwen2.5-7B-Instruct (fine-tune)` -> qwen2.5, 7b; words of tunes and of quantization left out."""
-    plain = name.strip().lower().rsplit("/", 1)[-1] if "(" not in name else name.strip().lower()
-    plain = plain.split("/")[-1].replace("_", "-").replace("4-bit", "4bit").replace("8-bit", "8bit")
-    found = [word for word in re.split(r"[^a-z0-9.]+", plain) if word.strip(".")]
-    return [word for word in found if word not in _TUNES and not _is_quantization(word)]
+    return [word for word in _all_words(name) if word not in _TUNES and not _is_quantization(word)]
+
+
+def _all_words(name: str) -> list[str]:
+    """Everything after the owner, in lower case, cut at signs; a dot stays between digits alone."""
+    plain = name.strip().lower()
+    before, bracket, after = plain.partition("(")
+    plain = before.rstrip().rstrip("/").rsplit("/", 1)[-1] + bracket + after
+    plain = plain.replace("_", "-").replace("4-bit", "4bit").replace("8-bit", "8bit").replace("fine-tune", "")
+    return [word for word in re.split(r"[^a-z0-9.]+|(?<![0-9])\.|\.(?![0-9])", plain) if word]
 
 
 def _is_quantization(word: str) -> bool:
-    return (
-        word in _QUANTIZED or word.startswith(("w4a", "w8a", "int4", "int8")) or word in ("bnb", "block", "quantized")
-    )
+    return word in _QUANTIZED or word.startswith(("w4a", "w8a", "int4", "int8"))
 
 
 def _longest(words: list[str]) -> tuple[str | None, bool]:
@@ -141,13 +145,12 @@ def _longest(words: list[str]) -> tuple[str | None, bool]:
 
 def _quantization(name: str, key: str) -> str | None:
     """What the part of the name that is not the model's says about quantization."""
-    plain = name.lower().replace("_", "-")
+    plain = name.lower()
     kind = _GGUF_KIND.search(name.lower().replace("-", "_"))
     if "gguf" in plain or kind is not None:
         found = formats.gguf(kind.group(1)) if kind is not None else None
         return found.name if found is not None else "gguf:Q4_K_M"
-    said = [word for word in re.split(r"[^a-z0-9.]+", plain.replace("4-bit", "4bit").replace("8-bit", "8bit"))
-            if _is_quantization(word) and word not in key.split("-")]  # fmt: skip
+    said = [word for word in _all_words(name) if _is_quantization(word) and word not in key.split("-")]
     if not said:
         return None
     described = formats.named(" ".join(said))

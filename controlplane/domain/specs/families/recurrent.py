@@ -9,6 +9,7 @@ from controlplane.domain.specs.fields import Fields
 from controlplane.domain.specs.model import Layers, StateShape
 
 _DTYPE_BYTES = {"float32": 4, "fp32": 4, "float16": 2, "bfloat16": 2}
+_WIDE_STATES = ("nemotron_h", "qwen3_5")
 
 
 def mamba2(fields: Fields, shape: Shape) -> Mixer:
@@ -27,7 +28,7 @@ def mamba2(fields: Fields, shape: Shape) -> Mixer:
     fine = conv_width * kernel + (conv_width if conv_bias else 0) + 3 * count
     fine += inner if fields.flag("mamba_rms_norm", True) else 0
     fine += inner + conv_width + count + hidden if bias else 0
-    shape_kept = StateShape((kernel - 1) * conv_width, count * head_dim * state, _ssm_bytes(fields))
+    shape_kept = StateShape((kernel - 1) * conv_width, count * head_dim * state, _ssm_bytes(fields, shape))
     return Mixer((Layers("mamba2", 1, state=shape_kept),), projections, fine)
 
 
@@ -65,7 +66,7 @@ def mamba1(fields: Fields, shape: Shape) -> Mixer:
     projections = hidden * 2 * inner + inner * (step + 2 * state) + step * inner + inner * hidden
     fine = inner * kernel + inner + inner + inner * state + inner  # convolution and its bias, step bias, decay, skip
     fine += step + 2 * state if shape.model_type == "jamba" else 0  # norms of step, input and output
-    kept = StateShape((kernel - 1) * inner, inner * state, _ssm_bytes(fields))
+    kept = StateShape((kernel - 1) * inner, inner * state, _ssm_bytes(fields, shape))
     return Mixer((Layers("mamba2", 1, state=kept),), projections, fine)
 
 
@@ -81,7 +82,7 @@ def gated_delta(fields: Fields, shape: Shape) -> Mixer:
     conv_width = 2 * keys + values
     projections = hidden * (2 * keys + 2 * values) + hidden * 2 * value_heads + values * hidden
     fine = conv_width * kernel + 2 * value_heads + value_dim
-    kept = StateShape((kernel - 1) * conv_width, value_heads * value_dim * key_dim, _ssm_bytes(fields))
+    kept = StateShape((kernel - 1) * conv_width, value_heads * value_dim * key_dim, _ssm_bytes(fields, shape))
     return Mixer((Layers("gated_delta", 1, state=kept),), projections, fine)
 
 
@@ -104,7 +105,7 @@ def lightning(fields: Fields, shape: Shape) -> Mixer:
     """Lightning attention (MiniMax-01): linear attention with a matrix a head as its state, an output gate, a norm."""
     inner = shape.heads * shape.head_dim
     projections = shape.hidden * 3 * inner + shape.hidden * inner + inner * shape.hidden
-    kept = StateShape(0, shape.heads * shape.head_dim * shape.head_dim, 4)
+    kept = StateShape(0, shape.heads * shape.head_dim * shape.head_dim, _ssm_bytes(fields, shape))
     return Mixer((Layers("linear", 1, state=kept),), projections, inner)
 
 
@@ -117,6 +118,11 @@ def short_convolution(fields: Fields, shape: Shape) -> Mixer:
     return Mixer((Layers("linear", 1, state=kept),), shape.hidden * 3 * width + width * shape.hidden, fine)
 
 
-def _ssm_bytes(fields: Fields) -> int:
-    """Bytes of one element of the recurrent state: 32 bits unless the config names another type."""
-    return _DTYPE_BYTES.get(fields.text("mamba_ssm_dtype", "float32").lower(), 4)
+def _ssm_bytes(fields: Fields, shape: Shape) -> int:
+    """Bytes of one element of the recurrent state: as the config says; 32 bits in families whose engines keep it so
+    (Nemotron-H, Qwen3.5), otherwise as the model's own 16-bit type."""
+    for name in ("mamba_ssm_cache_dtype", "mamba_ssm_dtype"):
+        known = _DTYPE_BYTES.get(fields.text(name).lower())
+        if known is not None:
+            return known
+    return 4 if shape.model_type.startswith(_WIDE_STATES) else 2

@@ -133,6 +133,10 @@ TRAITS: dict[str, Traits] = {
     "mimo_v2_flash": Traits(router_correction=True),
     "gemma3n_text": Traits(tied=True, norms=4, qk_norm="head"),
     "gemma3n": Traits(tied=True, norms=4, qk_norm="head"),
+    "hy_v3": Traits(qk_norm="head", router_correction=True),
+    "mellum": Traits(qk_norm="head"),
+    "solar_open": Traits(router_correction=True),
+    "minimax_m3_vl_text": Traits(qk_norm="head", router_correction=True),
     "nanochat": Traits(gated=False, norm_weight=False, tied=False),
 }  # fmt: skip
 

@@ -15,10 +15,10 @@ LLAMA_31_8B, LLAMA_31_70B = changed(LLAMA_3_8B, **_128K), changed(_LLAMA_3_70B, 
 _LLAMA_32_1B = row("llama", 2048, 8192, 16, 32, 8, 128256, head_dim=64, **_128K | _TIED)
 _LLAMA_32_3B = row("llama", 3072, 8192, 28, 24, 8, 128256, head_dim=128, **_128K | _TIED)
 MISTRAL_7B_1 = row("mistral", 4096, 14336, 32, 32, 8, 32000, sliding_window=4096, max_position_embeddings=32768)
-MISTRAL_7B_2 = row("mistral", 4096, 14336, 32, 32, 8, 32000, max_position_embeddings=32768)
+MISTRAL_7B_2 = row("mistral", 4096, 14336, 32, 32, 8, 32000, sliding_window=None, max_position_embeddings=32768)
 _MISTRAL_7B_3 = changed(MISTRAL_7B_2, vocab_size=32768)
-_SMALL_24B = row("mistral", 5120, 32768, 40, 32, 8, 131072, head_dim=128, **_128K)
-_LARGE = row("mistral", 12288, 28672, 88, 96, 8, 32768, head_dim=128, **_128K)
+_SMALL_24B = row("mistral", 5120, 32768, 40, 32, 8, 131072, sliding_window=None, head_dim=128, **_128K)
+_LARGE = row("mistral", 12288, 28672, 88, 96, 8, 32768, sliding_window=None, head_dim=128, **_128K)
 _SMALL_22B = row("mistral", 6144, 16384, 56, 48, 8, 32768, head_dim=128, max_position_embeddings=32768)
 _PIXTRAL = {"model_type": "pixtral", "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24,
             "patch_size": 14, "image_size": 1540}  # fmt: skip
@@ -125,7 +125,7 @@ MODELS: dict[str, Config] = {
     "Mathstral-7B-v0.1": _MISTRAL_7B_3,
     "zephyr-7b": MISTRAL_7B_1,
     "openchat-3.5": changed(MISTRAL_7B_1, vocab_size=32002),
-    "Mistral-Nemo-2407": row("mistral", 5120, 14336, 40, 32, 8, 131072, head_dim=128, **_128K),
+    "Mistral-Nemo-2407": row("mistral", 5120, 14336, 40, 32, 8, 131072, head_dim=128, sliding_window=None, **_128K),
     "Mistral-Small-2409": _SMALL_22B,
     "Codestral-22B-v0.1": _SMALL_22B,
     "Mistral-Small-24B-2501": _SMALL_24B,
@@ -148,7 +148,7 @@ MODELS: dict[str, Config] = {
     "Ministral-3-8B-2512": _ministral_3(4096, 14336, 34, False),
     "Ministral-3-14B-2512": _ministral_3(5120, 16384, 40, False),
     "Pixtral-12B-2409": seeing(
-        "llava", row("mistral", 5120, 14336, 40, 32, 8, 131072, head_dim=128, **_128K),
+        "llava", row("mistral", 5120, 14336, 40, 32, 8, 131072, head_dim=128, sliding_window=None, **_128K),
         changed(_PIXTRAL, image_size=1024, patch_size=16),
     ),
     "Pixtral-Large-2411": seeing(

@@ -1,0 +1,131 @@
+"""The table of well-known models: names, quantization in names, published totals."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.domain.specs import known_models
+from controlplane.domain.specs.model import ModelFacts
+
+# parameters as the model's own page or files state them, in thousands where only a rounded figure is known
+PUBLISHED = {
+    "meta-llama/Llama-2-7b-hf": 6_738_415_616, "meta-llama/Llama-2-70b-hf": 68_976_648_192,
+    "meta-llama/Llama-3.1-8B-Instruct": 8_030_261_248, "meta-llama/Llama-3.1-70B": 70_553_706_496,
+    "meta-llama/Llama-3.1-405B": 405_853_388_800, "meta-llama/Llama-3.2-1B": 1_235_814_400,
+    "meta-llama/Llama-3.2-3B": 3_212_749_824, "meta-llama/Llama-3.2-11B-Vision-Instruct": 10_670_220_835,
+    "meta-llama/Llama-4-Scout-17B-16E-Instruct": 108_641_793_536,
+    "meta-llama/Llama-4-Maverick-17B-128E-Instruct": 401_583_781_376,
+    "mistralai/Mistral-7B-Instruct-v0.3": 7_248_023_552, "mistralai/Mixtral-8x7B-Instruct-v0.1": 46_702_792_704,
+    "mistralai/Mixtral-8x22B-v0.1": 140_620_634_112, "mistralai/Mistral-Nemo-Instruct-2407": 12_247_782_400,
+    "mistralai/Mistral-Small-24B-Instruct-2501": 23_572_403_200,
+    "mistralai/Mistral-Small-3.1-24B-Instruct-2503": 24_011_361_280, "Qwen/Qwen2.5-0.5B": 494_032_768,
+    "Qwen/Qwen2.5-7B-Instruct": 7_615_616_512, "Qwen/Qwen2.5-72B-Instruct": 72_706_203_648,
+    "Qwen/Qwen2-VL-7B-Instruct": 8_291_375_616, "Qwen/Qwen2.5-VL-3B-Instruct": 3_754_622_976,
+    "Qwen/Qwen2.5-VL-7B-Instruct": 8_292_166_656, "Qwen/Qwen3-0.6B": 596_049_920, "Qwen/Qwen3-8B": 8_190_735_360,
+    "Qwen/Qwen3-32B": 32_762_123_264, "Qwen/Qwen3-30B-A3B": 30_532_122_624, "Qwen/Qwen3-235B-A22B": 235_093_634_560,
+    "Qwen/Qwen3-Coder-480B-A35B-Instruct": 480_154_875_392, "Qwen/Qwen3-Next-80B-A3B-Instruct": 79_674_391_296,
+    "Qwen/Qwen3-VL-4B-Instruct": 4_437_815_808, "Qwen/Qwen3-VL-8B-Instruct": 8_767_123_696,
+    "deepseek-ai/DeepSeek-V2-Lite": 15_706_484_224, "deepseek-ai/DeepSeek-V2": 235_741_434_880,
+    "deepseek-ai/DeepSeek-V3": 671_026_419_200, "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B": 1_777_088_000,
+    "zai-org/GLM-4.5-Air": 106_852_251_264, "openai/gpt-oss-20b": 20_914_757_184,
+    "openai/gpt-oss-120b": 116_829_156_672,
+    "google/gemma-2-9b-it": 9_241_705_984, "google/gemma-2-27b": 27_227_128_320, "google/gemma-3-1b-it": 999_885_952,
+    "google/gemma-3-4b-it": 4_300_079_472, "google/gemma-3-12b-it": 12_187_325_040,
+    "google/gemma-3-27b-it": 27_432_406_640, "microsoft/Phi-3-mini-4k-instruct": 3_821_079_552,
+    "microsoft/phi-4": 14_659_507_200, "microsoft/Phi-4-mini-instruct": 3_836_021_760,
+    "microsoft/Phi-3.5-MoE-instruct": 41_873_153_344, "ibm-granite/granite-3.3-8b-instruct": 8_170_848_256,
+    "nvidia/NVIDIA-Nemotron-Nano-9B-v2": 8_888_227_328, "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16": 31_577_937_344,
+    "tiiuae/falcon-7b": 6_921_720_704, "tiiuae/Falcon-H1-7B-Instruct": 7_585_654_784,
+    "ai21labs/AI21-Jamba-Mini-1.5": 51_570_323_328, "MiniMaxAI/MiniMax-Text-01": 456_089_655_296,
+    "MiniMaxAI/MiniMax-M2": 228_700_000_000, "CohereForAI/c4ai-command-r-v01": 34_980_831_232,
+    "allenai/OLMo-2-1124-7B": 7_298_617_344, "HuggingFaceTB/SmolLM2-135M-Instruct": 134_515_008,
+    "HuggingFaceTB/SmolLM3-3B": 3_075_098_624, "baidu/ERNIE-4.5-21B-A3B-PT": 21_825_437_888,
+    "ByteDance-Seed/Seed-OSS-36B-Instruct": 36_151_104_512, "facebook/opt-125m": 125_239_296,
+    "bigscience/bloom": 176_247_271_424, "EleutherAI/gpt-neox-20b": 20_554_567_680,
+    "databricks/dbrx-instruct": 131_596_523_520,
+    "llava-hf/llava-v1.6-mistral-7b-hf": 7_566_747_648, "bigcode/starcoder2-3b": 3_030_371_328,
+    "internlm/internlm2_5-7b-chat": 7_737_708_544, "moonshotai/Moonlight-16B-A3B": 15_960_111_936,
+    "canopylabs/orpheus-3b-0.1-ft": 3_300_870_144, "Qwen/Qwen1.5-MoE-A2.7B": 14_315_784_192,
+}  # fmt: skip
+
+
+def found(name: str) -> ModelFacts:
+    facts = known_models.find(name)
+    assert facts is not None, name
+    return facts
+
+
+@pytest.mark.parametrize(("name", "published"), PUBLISHED.items())
+def test_parameters_agree_with_the_published_total(name: str, published: int) -> None:
+    assert found(name).parameters == pytest.approx(published, rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("name", "billions"),
+    [
+        ("deepseek-ai/DeepSeek-V3", 37), ("Qwen/Qwen3-30B-A3B", 3.3), ("Qwen/Qwen3-235B-A22B", 22),
+        ("mistralai/Mixtral-8x7B", 12.9),
+        ("moonshotai/Kimi-K2-Instruct", 32), ("zai-org/GLM-4.5", 32), ("Qwen/Qwen3-Coder-480B-A35B", 35),
+        ("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16", 12.7), ("MiniMaxAI/MiniMax-Text-01", 45.9),
+    ],
+)  # fmt: skip
+def test_active_parameters_are_about_the_published_ones(name: str, billions: float) -> None:
+    assert found(name).active_parameters / 1e9 == pytest.approx(billions, rel=0.06)
+
+
+@pytest.mark.parametrize(
+    ("name", "quantization"),
+    [
+        ("Qwen/Qwen2.5-72B-Instruct-AWQ", "int4_awq"), ("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4", "int4_gptq"),
+        ("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int8", "int8_w8a16"), ("Qwen/Qwen3-8B-FP8", "fp8_block"),
+        ("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", "fp8"), ("RedHatAI/Llama-3.3-70B-Instruct-quantized.w4a16",
+        "int4"),
+        ("neuralmagic/Meta-Llama-3.1-8B-Instruct-quantized.w8a8", "int8"), ("nvidia/Llama-3.3-70B-Instruct-FP4",
+        "nvfp4"),
+        ("unsloth/Meta-Llama-3.1-8B-Instruct-bnb-4bit", "bnb_nf4"), ("nvidia/DeepSeek-R1-0528-NVFP4", "nvfp4:mlp"),
+        ("bartowski/Llama-3.2-3B-Instruct-GGUF", "gguf:Q4_K_M"), ("Qwen3.6-27B AutoRound int4", "int4_gptq"),
+        ("Qwen2.5-0.5B 4-bit (unsloth bnb)", "bnb_nf4"), ("openai/gpt-oss-20b", "mxfp4:experts"),
+        ("deepseek-ai/DeepSeek-R1", "fp8_block"), ("moonshotai/Kimi-K2-Thinking", "int4:g32:experts"),
+        ("Qwen3.6-35B-A3B NVFP4", "nvfp4"), ("Qwen3-8B-Q5_K_M.gguf", "gguf:Q5_K_M"), ("unsloth/gpt-oss-20b-BF16", None),
+        ("Qwen/Qwen3-8B", None),
+    ],
+)  # fmt: skip
+def test_a_suffix_says_the_quantization(name: str, quantization: str | None) -> None:
+    assert found(name).quantization == quantization
+
+
+@pytest.mark.parametrize(
+    "name", ["qwen/qwen3-8b", "Qwen3-8B", "QWEN3_8B", "someone/Qwen3-8B-Base", "  Qwen/Qwen3-8B  ", "/models/Qwen3-8B"]
+)
+def test_owner_and_case_don_t_matter(name: str) -> None:
+    assert found(name).parameters == 8_190_735_360
+    assert not found(name).assumptions
+
+
+def test_a_fine_tune_is_its_base_and_says_so() -> None:
+    facts = found("someone/MyBot-Llama-3.1-8B-Instruct-DPO")
+    assert facts.parameters == 8_030_261_248
+    assert any("Llama-3.1-8B" in sentence for sentence in facts.assumptions)
+
+
+@pytest.mark.parametrize("name", ["", "   ", "gpt", "(unnamed)", "x" * 5000, "instruct", "8b", "fp8", "-", "Qwen3"])
+def test_a_name_that_is_not_known_is_none(name: str) -> None:
+    assert known_models.find(name) is None
+
+
+@given(st.text(max_size=400))
+def test_any_name_is_answered(name: str) -> None:
+    facts = known_models.find(name)
+    assert facts is None or facts.parameters > 0
+
+
+@pytest.mark.parametrize("name", known_models.names())
+def test_every_line_of_the_table_can_be_read(name: str) -> None:
+    facts = found(name)
+    assert sum(layers.count for layers in facts.layers) >= facts.num_hidden_layers
+    parts = facts.embedding_parameters + facts.tower_parameters + (facts.experts.routed_params if facts.experts else 0)
+    assert parts + facts.attention_parameters + facts.unquantized_parameters <= facts.parameters
+    assert facts.active_parameters <= facts.parameters
+    assert not [sentence for sentence in facts.assumptions if "model_type" in sentence]
