@@ -64,6 +64,13 @@ def _shares(setup: Setup, budget: Budget, total: int, available: int) -> list[Ad
             f"then run out of memory. Stay at or below {_HIGH_UTILIZATION:.2f}."
         )
         found.append(Advice("high_utilization", "gpu_memory_utilization", sentence))
+    beside = total - (budget.requested_bytes or 0) - budget.foreign_bytes
+    if not budget.capped and not budget.graphs_inside and budget.graphs_bytes > beside:
+        sentence = (
+            f"CUDA graphs of about {budget.graphs_bytes / GIB:.1f} GiB are not in the budget of engine "
+            f"{setup.rules.label}, and only {max(0, beside) / GIB:.1f} GiB stay beside it: lower the utilization."
+        )
+        found.append(Advice("graphs_beside_budget", "gpu_memory_utilization", sentence))
     filled = budget.held_bytes + budget.activation_bytes + max(0, available) + budget.foreign_bytes
     if filled > _FULL_CARD_SHARE * total:
         sentence = (

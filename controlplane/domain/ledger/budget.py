@@ -11,12 +11,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
+from typing import Literal
 
 from controlplane.domain.footprint import activation, overhead, weights
 from controlplane.domain.footprint.activation import ActivationPeak
 from controlplane.domain.footprint.weights import WeightShare
 from controlplane.domain.ledger.corrections import NO_CORRECTION, Correction
 from controlplane.domain.ledger.setup import Setup
+
+PartName = Literal[
+    "foreign", "weights", "adapters", "non_torch", "activation", "graphs", "kv_cache", "reserve", "unused"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of one accelerator's memory."""
+
+    name: PartName
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +59,25 @@ class Budget:
         """What the engine has to hold besides the cache while it profiles."""
         parts = self.weights_bytes + self.non_torch_bytes + self.activation_bytes + self.adapter_bytes
         return parts + (self.graphs_bytes if self.graphs_inside else 0)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Who holds what, for a stacked bar. Adds up to the card's memory; where it is overfull, `unused` is 0.
+
+        Without a card the bar is as long as what is asked for.
+        """
+        held: list[tuple[PartName, int]] = [
+            ("foreign", self.foreign_bytes),
+            ("weights", self.weights_bytes),
+            ("adapters", self.adapter_bytes),
+            ("non_torch", self.non_torch_bytes),
+            ("activation", self.activation_bytes),
+            ("graphs", self.graphs_bytes),
+            ("kv_cache", max(0, self.available_bytes or 0)),
+            ("reserve", self.reserve_bytes),
+        ]
+        rest = (self.total_bytes or 0) - sum(size for _, size in held)
+        return tuple(Part(name, size) for name, size in [*held, ("unused", max(0, rest))] if size)
 
     @property
     def held_bytes(self) -> int:

@@ -27,6 +27,12 @@ def test_batches_beyond_the_cache_are_told() -> None:
     assert "max_num_seqs_beyond_cache" not in codes(max_num_seqs=16, mean_request_tokens=8000)
 
 
+def test_graphs_beside_the_budget_need_their_room() -> None:
+    assert "graphs_beside_budget" in codes(utilization=1.0)
+    assert "graphs_beside_budget" not in codes(utilization=0.9)
+    assert "graphs_beside_budget" not in codes(utilization=1.0, enforce_eager=True)
+
+
 def test_full_cards_are_told() -> None:
     assert "full_card" in codes(utilization=0.9)
     assert "full_card" not in codes(utilization=0.7)

@@ -44,6 +44,17 @@ def test_a_reserve_is_taken_off() -> None:
     assert without - with_reserve == GIB
 
 
+@given(st.floats(0.1, 0.9), st.integers(0, 10), st.integers(0, 8))
+def test_the_parts_of_a_card_add_up_to_it(utilization: float, foreign_gib: int, adapters: int) -> None:
+    setup = make_setup(utilization=utilization, foreign_bytes=foreign_gib * GIB, adapters=adapters, enforce_eager=True)
+    found = budget.work_out(setup)
+    sizes = sum(part.size_bytes for part in found.parts)
+    if all(part.name != "unused" for part in found.parts):
+        assert sizes >= (found.total_bytes or 0)
+    else:
+        assert sizes == found.total_bytes
+
+
 def test_a_correction_changes_weights_and_the_rest() -> None:
     setup = make_setup()
     plain, corrected = budget.work_out(setup), budget.work_out(setup, Correction(1.01, GIB, 3))
