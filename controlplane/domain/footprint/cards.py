@@ -17,6 +17,7 @@ GIB = 2**30
 _REPORTED_GIB = {16: 15.6, 24: 23.6, 32: 31.36, 40: 39.5, 48: 44.4, 64: 63.6, 80: 79.2, 96: 94.97, 128: 119.7}
 _USUAL_SHARE = 0.975  # of nominal, where the size is none of these (median of the table's cards)
 _SIZE = re.compile(r"(\d{1,4}(?:\.\d{1,2})?)\s*(?:g\.)?\s*gi?b", re.IGNORECASE)
+_NO_NAMES = ("", "unknown", "n/a", "na", "none", "null", "not stated", "unnamed")
 _UNIFIED = ("gb10", "spark", "jetson", "orin", "thor", "strix", "gh200", "m1", "m2", "m3", "m4")
 _SEVERAL = re.compile(r"\s*(?:/|\+|,|\bor\b)\s*")
 
@@ -49,6 +50,8 @@ def resolve(name: str | None, total_gib: float | None, *, needed: bool = True) -
     Raises RefusedError naming `gpu` when a name says nothing and its memory is needed.
     """
     text = (name or "").strip()
+    if text.lower().strip("?.()[] ") in _NO_NAMES:
+        text = ""
     facts = _find(text)
     unified = any(word in text.lower() for word in _UNIFIED)
     if total_gib is not None:

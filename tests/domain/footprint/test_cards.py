@@ -43,5 +43,9 @@ def test_an_unknown_card_does_not_matter_when_the_cache_is_given() -> None:
     assert cards.resolve("Flux Capacitor", None, needed=False).total_bytes is None
 
 
+def test_a_name_that_says_nothing_is_no_card() -> None:
+    assert cards.resolve("unknown?", None).total_bytes is None
+
+
 def test_no_card_is_no_memory() -> None:
     assert cards.resolve(None, None).total_bytes is None
