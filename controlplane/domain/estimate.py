@@ -21,6 +21,7 @@ from controlplane.domain.specs.precision import Precision
 
 GIB = 2**30
 _LARGEST_GIB = 1_000_000.0
+_SMALLEST_CARD_GIB, _LARGEST_CARD_GIB = 0.5, 4096.0
 _LARGEST_RANKS = 4096
 _QUANTIZED_WORDS = frozenset(
     (
@@ -105,7 +106,10 @@ def read_setup(case: Mapping[str, object]) -> Setup:
     kinds = precision.parse(
         given.text("dtype") or None, given.text("quantization") or None, given.text("kv_cache_dtype") or None, facts
     )
-    total_gib = given.ratio("gpu_memory_total_gib", most=_LARGEST_GIB)
+    total_gib = given.ratio("gpu_memory_total_gib", most=_LARGEST_CARD_GIB)
+    if total_gib is not None and total_gib < _SMALLEST_CARD_GIB:
+        right = f"GiB of one accelerator, from {_SMALLEST_CARD_GIB} to {_LARGEST_CARD_GIB:g}"
+        raise given.refuse("gpu_memory_total_gib", total_gib, right)
     card = cards.resolve(given.text("gpu") or None, total_gib, needed=wishes.kv_cap_bytes is None)
     rules = _rules(given, facts, wishes)
     return setup.resolve(facts, kinds, card, rules, _with_launcher(given, wishes, facts, kinds, card))

@@ -158,6 +158,14 @@ def divides(model: ModelFacts, tensor_parallel: int) -> bool:
 
 def check_split(model: ModelFacts, tensor_parallel: int, pipeline_parallel: int) -> None:
     """Raises RefusedError when ranks do not divide the heads, or stages outnumber the layers."""
+    if any(layer.count < 0 for layer in model.layers):
+        right = "numbers of layers by kind that add up to num_hidden_layers"
+        raise RefusedError(
+            "architecture",
+            "The layers by kind are more than the model has.",
+            hint=right,
+            fields={"architecture": right},
+        )
     heads = model.num_attention_heads
     if heads and heads % tensor_parallel:
         options = ", ".join(str(n) for n in range(1, min(heads, 64) + 1) if heads % n == 0)
