@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from controlplane.domain.specs import fields as reading
+from controlplane.domain.specs import formats
 from controlplane.domain.specs.fields import Fields
 from controlplane.domain.specs.model import AttentionKind, Experts, Layers, ModelFacts, StateShape
 
@@ -157,7 +158,10 @@ def _quantization(text: str) -> str | None:
         return None
     if words[0] == "fp8":
         return "fp8_block" if "blocks" in words or "128x128" in words else "fp8"
-    return f"{words[0]}:experts" if "experts" in words else words[0]
+    found = formats.named(words[0]) or formats.named(text)
+    if found is None or found.name in ("bf16", "fp16", "fp32"):
+        return None
+    return f"{found.name}:experts" if "experts" in words else found.name
 
 
 def _with_replicated(facts: ModelFacts, given: Fields) -> ModelFacts:

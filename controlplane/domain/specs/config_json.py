@@ -24,6 +24,11 @@ from controlplane.domain.specs.fields import Fields
 from controlplane.domain.specs.model import Experts, Layers, ModelFacts
 
 _TEXT_PARTS = ("text_config", "llm_config", "language_config", "language_model_config")
+_OTHER_CACHES = (
+    "deepseek_v4", "deepseek_v41", "zamba", "zamba2", "zaya", "recurrent_gemma", "rwkv", "rwkv5", "rwkv6", "rwkv7",
+    "xlstm",
+    "qwen4_exp_text", "qwen4_exp", "glm5_next_text", "glm5_next", "hy_v4", "inkling_text", "whisper", "t5", "bart",
+)  # fmt: skip
 _DTYPES = ("bfloat16", "float16", "float32", "bf16", "fp16", "fp32", "half", "float")
 
 
@@ -41,6 +46,7 @@ def read(config: Mapping[str, object], *, name: str = "") -> ModelFacts:
     top = Fields(config)
     model_type = top.text("model_type").lower()
     text, text_type = _text_part(top, model_type)
+    _check_supported(top, text_type)
     read_shape = shape.read(text, text_type)
     model = text_model.read(text, read_shape)
     assumptions = _assumptions(read_shape)
@@ -62,6 +68,16 @@ def _text_part(top: Fields, model_type: str) -> tuple[Fields, str]:
                     filled[shared] = outer.values[shared]
             return Fields(filled, where=part.where), kind
     return outer, model_type
+
+
+def _check_supported(top: Fields, text_type: str) -> None:
+    """Refuses what keeps something for a request that is not summed here: an answer would only look like one."""
+    if text_type in _OTHER_CACHES:
+        raise top.refuse("model_type", text_type, "a family whose cache is summed here; give an architecture instead")
+    if top.flag("is_encoder_decoder", False):
+        raise top.refuse(
+            "is_encoder_decoder", True, "false: models with a decoder beside an encoder are not summed here"
+        )
 
 
 def _outer(top: Fields) -> Fields:

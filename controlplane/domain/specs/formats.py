@@ -131,12 +131,13 @@ def _both(first: _Test, second: _Test) -> _Test:
 _FOUR = _any("int4", "4bit", "w4", "uint4", "i4")
 _EIGHT = _any("int8", "8bit", "w8", "i8")
 _RULES: tuple[tuple[_Test, str], ...] = (
+    (_both(_any("bitsandbytes", "bnb"), _EIGHT), "bnb_int8"),
+    (_any("bitsandbytes", "bnb", "nf4"), "bnb_nf4"),
+    (_any("w4afp8", "w4a8"), "int4"),
     (_any("nvfp4"), "nvfp4"),
     (_any("mxfp8"), "mxfp8"),
     (_any("mxfp4"), "mxfp4"),
     (_any("modeloptfp4", "fp4", "w4a4"), "nvfp4"),
-    (_both(_any("bitsandbytes", "bnb"), _EIGHT), "bnb_int8"),
-    (_any("bitsandbytes", "bnb", "nf4"), "bnb_nf4"),
     (_both(_any("fp8", "float8"), _any("block", "128x128")), "fp8_block"),
     (_any("fp8", "float8", "f8e4m3", "e4m3", "w8a8fp"), "fp8"),
     (_both(_any("awq"), lambda words, joined: not _EIGHT(words, joined)), "int4_awq"),

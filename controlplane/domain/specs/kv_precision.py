@@ -52,6 +52,8 @@ _KINDS: dict[str, KvPrecision] = {
         KvPrecision("int8_per_token_head", 8, head_bytes=4),
         KvPrecision("int4_per_token_head", 4, head_bytes=4),
         KvPrecision("nvfp4", 4 + 8 / 16),
+        KvPrecision("turboquant_k8v4", 6, head_bytes=2),  # keys 8 bits, values 4 with a scale and a zero point
+        KvPrecision("turboquant_4bit_nc", 4, head_bytes=4),
         KvPrecision("int4", 4 + 16 / 64),
     )
 }

@@ -17,6 +17,13 @@ from controlplane.domain.specs.weight_parts import WeightParts
 _NOTHING = ("", "none", "null", "auto", "default", "unquantized")
 _DTYPES = {"bf16": "bf16", "bfloat16": "bf16", "fp16": "fp16", "float16": "fp16", "half": "fp16", "fp32": "fp32",
            "float32": "fp32", "float": "fp32"}  # fmt: skip
+# methods whose name doesn't tell the bits, with what their files are most often
+_VAGUE = {
+    "compressed-tensors": "int4", "compressed_tensors": "int4", "gguf": "gguf:Q4_K_M", "marlin": "int4_gptq",
+    "hqq": "int4",
+    "quark": "fp8", "torchao": "int4", "inc": "int4_gptq", "bitblas": "int4", "moe_wna16": "int4", "quantized": "int4",
+    "deepspeedfp": "fp8", "ipex": "int4_awq", "rtn": "int4", "humming": "int4",
+}  # fmt: skip
 _DTYPE_BITS = {"bf16": 16, "fp16": 16, "fp32": 32}
 
 
@@ -96,18 +103,23 @@ def parse(dtype: str | None, quantization: str | None, kv_cache_dtype: str | Non
     `dtype`, `quantization` or `kv_cache_dtype`.
     """
     asked_dtype, asked = _text("dtype", dtype), _text("quantization", quantization)
+    asked, vague = _VAGUE.get(asked, asked), asked
     plain: Unit = _model_dtype(facts)
     if asked_dtype in _DTYPES:
         plain = formats.FORMATS[_DTYPES[asked_dtype]].native
     elif asked_dtype not in _NOTHING:
         asked = asked if asked not in _NOTHING else asked_dtype
-    kv = kv_precision.parse(kv_cache_dtype, model_dtype=plain)
+    kv = _cache(kv_cache_dtype, plain, facts)
     assumptions: tuple[str, ...] = ()
     if asked in _NOTHING:
         if facts.quantization is None or asked in ("none", "unquantized"):
             return Precision(formats.FORMATS[plain], plain, kv)
         return _of_files(facts.quantization, plain, kv)
     named = _described(asked)
+    if vague != asked and named is not None:
+        if facts.quantization is not None:
+            return _of_files(facts.quantization, plain, kv)
+        assumptions = (f"quantization {vague} doesn't say how many bits a weight has; {named[0].label} was taken.",)
     if facts.quantization is not None:
         files = _of_files(facts.quantization, plain, kv)
         if named is None or named[0].name == files.weights.name or _same_family(named[0], files.weights):
@@ -121,6 +133,13 @@ def parse(dtype: str | None, quantization: str | None, kv_cache_dtype: str | Non
     if weights.name == "nvfp4" and scope == "linear" and any(layers.kind == "mla" for layers in facts.layers):
         scope = "mlp"  # published NVFP4 files of MLA models keep attention in 16 bits
     return Precision(weights, plain, kv, group=group, scope=scope, assumptions=assumptions)
+
+
+def _cache(kv_cache_dtype: str | None, plain: Unit, facts: ModelFacts) -> KvPrecision:
+    """Sparse latent attention (V3.2, GLM-5) in FP8 has a layout of its own."""
+    kv = kv_precision.parse(kv_cache_dtype, model_dtype=plain)
+    sparse = any(layers.kind == "mla" and layers.indexer_elements for layers in facts.layers)
+    return kv_precision.parse("fp8_ds_mla", model_dtype=plain) if sparse and kv.name == "fp8" else kv
 
 
 def _of_files(quantization: str, plain: Unit, kv: KvPrecision) -> Precision:
@@ -156,7 +175,8 @@ def _text(field: str, value: object) -> str:
         return ""
     if not isinstance(value, str) or len(value) > 200:
         raise _unknown(field, value)
-    return value.split("(")[0].strip().lower().removeprefix("torch.").rstrip("?")
+    plain = value.lower().replace("(assumed)", " ").replace("(", " ").replace(")", " ").strip()
+    return plain.removeprefix("torch.").rstrip("?").strip()
 
 
 def _model_dtype(facts: ModelFacts) -> Literal["bf16", "fp16", "fp32"]:

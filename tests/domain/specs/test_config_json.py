@@ -102,6 +102,21 @@ def test_a_tower_is_counted_beside_the_text_model() -> None:
     assert facts.parameters - facts.tower_parameters == config_json.read(LLAMA).parameters
 
 
+def test_an_encoder_keeps_nothing() -> None:
+    bert = make_config(
+        model_type="bert",
+        hidden_size=1024,
+        intermediate_size=4096,
+        num_hidden_layers=24,
+        num_attention_heads=16,
+        num_key_value_heads=None,
+        vocab_size=30522,
+        max_position_embeddings=512,
+    )
+    assert kinds(config_json.read(bert)) == {"encoder": 24}
+    assert config_json.read(bert).parameters == pytest.approx(335_141_888, rel=0.005)
+
+
 def test_tied_embeddings_are_counted_once() -> None:
     once, twice = (config_json.read(make_config(tie_word_embeddings=tied)) for tied in (True, False))
     assert twice.parameters - once.parameters == 128256 * 4096
@@ -188,6 +203,8 @@ def recorded_model() -> Path:
         ({"quantization_config": {"quant_method": "magic"}}, "quantization_config.quant_method"),
         ({"quantization_config": {"quant_method": "awq", "bits": 5}}, "quantization_config.bits"),
         ({"text_config": []}, "text_config"),
+        ({"model_type": "rwkv"}, "model_type"),
+        ({"is_encoder_decoder": True}, "is_encoder_decoder"),
         ({"model_type": "nemotron_h", "hybrid_override_pattern": "MX"}, "hybrid_override_pattern"),
     ],
 )

@@ -49,7 +49,7 @@ def test_scales_and_zero_points_are_part_of_a_weight(asked: str, bits: float) ->
     assert precision.parse(None, asked, None, make_facts()).weight_bits == bits
 
 
-@pytest.mark.parametrize("asked", ["compressed-tensors", "seven bits", "", "x" * 300])
+@pytest.mark.parametrize("asked", ["seven bits", "", "x" * 300])
 def test_a_name_without_bits_is_refused_by_field(asked: str) -> None:
     if not asked:
         assert not precision.parse(None, asked, None, make_facts()).quantized
@@ -57,6 +57,13 @@ def test_a_name_without_bits_is_refused_by_field(asked: str) -> None:
     with pytest.raises(RefusedError) as refused:
         precision.parse(None, asked, None, make_facts())
     assert list(refused.value.fields) == ["quantization"]
+
+
+def test_a_method_that_doesn_t_tell_its_bits_is_an_assumption() -> None:
+    asked = precision.parse(None, "compressed-tensors", None, make_facts())
+    assert asked.name == "int4"
+    assert asked.assumptions
+    assert precision.parse(None, "int8 (w8a16)", None, make_facts()).name == "int8_w8a16"
 
 
 def test_a_looser_name_means_what_the_files_are() -> None:

@@ -21,6 +21,7 @@ _LAYER_TYPES = {
     "local": "sliding", "lightning_attention": "lightning", "dense": "full", "hybrid_sliding": "sliding",
     "moe": "none", "mlp": "none", "compressed_sparse_attention": "full", "kda": "kda",
 }  # fmt: skip
+ENCODERS = ("bert", "roberta", "xlm-roberta", "camembert")
 _HYBRID_LETTERS = {"M": "mamba2", "*": "full", "-": "none", "E": "none"}
 _HYBRID_NAMES = {"mamba": "M", "linear_attention": "M", "attention": "*", "full_attention": "*", "mlp": "-", "moe": "E"}
 _WINDOW_EVERY = {"gemma2": 2, "gpt_oss": 2, "gemma3": 6, "gemma3_text": 6, "gemma4": 6, "gemma4_text": 6, "cohere2": 4,
@@ -29,6 +30,8 @@ _WINDOW_EVERY = {"gemma2": 2, "gpt_oss": 2, "gemma3": 6, "gemma3_text": 6, "gemm
 
 def mixers(fields: Fields, shape: Shape) -> list[Kind]:
     """One kind a layer."""
+    if shape.model_type in ENCODERS:
+        return [Kind("encoder")] * shape.layers
     if shape.model_type == "nemotron_h":
         return [Kind(_HYBRID_LETTERS[letter]) for letter in hybrid_letters(fields, shape.layers)]
     if fields.has("hybrid_layer_pattern"):

@@ -56,6 +56,9 @@ def read(fields: Fields, model_type: str) -> Shape:
         if hidden % heads and not fields.has("qk_nope_head_dim", "linear_attn_config"):
             raise fields.refuse(HEADS[0], heads, f"a divisor of hidden_size ({hidden}), or head_dim given beside it")
         head_dim = hidden // heads
+    if fields.has("kv_lora_rank"):  # a query of latent attention: the part without positions and the part with them
+        latent = (fields.number("qk_nope_head_dim", least=0) or 0) + (fields.number("qk_rope_head_dim", least=0) or 0)
+        head_dim = latent or head_dim
     return Shape(
         model_type=model_type, traits=traits, hidden=hidden, layers=layers, heads=heads or 0, kv_heads=kv_heads,
         head_dim=head_dim, intermediate=_intermediate(fields, model_type, hidden), vocab=fields.need(*VOCAB),

@@ -114,6 +114,8 @@ def _norms(fields: Fields, shape: Shape) -> int:
 def _mixer(fields: Fields, shape: Shape, kind: Kind) -> Mixer:
     if kind.name == "full":
         return attention.heads(fields, shape, value_head_dim=fields.number("v_head_dim"))
+    if kind.name == "encoder":
+        return attention.heads(fields, shape, kind="encoder")
     if kind.name == "sliding":
         return _sliding(fields, shape, kind.window_tokens)
     if kind.name == "chunked":

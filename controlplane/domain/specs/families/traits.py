@@ -133,6 +133,11 @@ TRAITS: dict[str, Traits] = {
     "mimo_v2_flash": Traits(router_correction=True),
     "gemma3n_text": Traits(tied=True, norms=4, qk_norm="head"),
     "gemma3n": Traits(tied=True, norms=4, qk_norm="head"),
+    **dict.fromkeys(
+        ("bert", "roberta", "xlm-roberta", "camembert"),
+        Traits(qkv_bias=True, output_bias=True, gated=False, mlp_bias=True, norm_bias=True, tied=True,
+               learned_positions=2, embedding_norm=True, final_norm=False),
+    ),
     "hy_v3": Traits(qk_norm="head", router_correction=True),
     "mellum": Traits(qk_norm="head"),
     "solar_open": Traits(router_correction=True),
