@@ -153,9 +153,19 @@ def _model(given: Fields) -> ModelFacts:
     if not isinstance(described, Mapping):
         raise given.refuse("architecture", described, "an object with total_params, num_hidden_layers …")
     facts = architecture.read(described, name=name)
+    setup.check_split(facts, 1, 1)
     if known is not None and _is_same(known, facts):
         return known
     return facts if facts.quantization else replace(facts, quantization=_said_quantization(name))
+
+
+def _kept(facts: ModelFacts) -> dict[str, int]:
+    """Layers that keep something for a request, by kind."""
+    found: dict[str, int] = {}
+    for layer in facts.layers:
+        if layer.count and layer.kind not in ("none", "encoder"):
+            found[layer.kind] = found.get(layer.kind, 0) + layer.count
+    return found
 
 
 def _said_quantization(name: str) -> str | None:
@@ -174,6 +184,7 @@ def _is_same(known: ModelFacts, described: ModelFacts) -> bool:
         (known.vocab_size, described.vocab_size),
     )
     same = all(not given or table == given for table, given in pairs)
+    same = same and _kept(known) == _kept(described)
     return same and abs(known.parameters / described.parameters - 1) < 0.05
 
 
