@@ -25,13 +25,14 @@ FOLDS = 5
 
 _GENERATIONS = ("hopper", "blackwell", "cdna", "older")
 _ENGINES = ("vllm", "sglang", "tensorrt")
+_AGES = ("sglang_early", "sglang_recent")
 _WIDTHS = ("width16", "width8", "width4")
 # term → classes that may change it
 TERMS: Mapping[str, tuple[str, ...]] = {
     "launch_s": (
         *_GENERATIONS, *_ENGINES, *_WIDTHS, "moe", "latent", "recurrent", "indexer", "eager", "moe_hopper",
         "moe_blackwell", "moe_cdna", "latent_hopper", "latent_blackwell", "latent_sglang", "latent_vllm",
-        "latent_tensorrt", "attention_parallel",
+        "latent_tensorrt", "attention_parallel", *_AGES,
     ),
     "host_s": (),
     "reduce_s": _ENGINES,
@@ -39,13 +40,14 @@ TERMS: Mapping[str, tuple[str, ...]] = {
     "weights": (*_GENERATIONS, *_WIDTHS),
     "experts": (
         "hopper", "blackwell", "cdna", *_WIDTHS, *_ENGINES, "latent_hopper", "latent_blackwell", "expert_parallel",
+        *_AGES,
     ),
     "alike": (),
     "kv": ("latent", *_ENGINES, "hopper", "blackwell", "older"),
-    "compute": (*_GENERATIONS, *_WIDTHS, *_ENGINES, "moe", "recurrent", "latent"),
+    "compute": (*_GENERATIONS, *_WIDTHS, *_ENGINES, "moe", "recurrent", "latent", *_AGES),
     "attention": (),
     "sequence_s": (*_ENGINES, "moe", "latent", "recurrent"),
-    "interference": _ENGINES,
+    "interference": (*_ENGINES, *_AGES),
     "accepted": (),
 }  # fmt: skip
 

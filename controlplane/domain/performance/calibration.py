@@ -17,19 +17,21 @@ from math import exp, log
 from controlplane.domain.performance.closed_loop import State
 from controlplane.domain.performance.step_time import PARTS, Rates, scaled
 
+# Found by trial of factors of two and the root of two on 145 published series, each predicted from its first, its
+# middle and its last point alone: mean error of the others from 10.0 % before to 9.3 %. Exact values matter little.
 SPREAD: dict[str, float] = {
     "memory": 0.2,
-    "experts": 0.25,
-    "kv": 0.3,
-    "compute": 0.3,
+    "experts": 0.1,
+    "kv": 0.4,
+    "compute": 0.8,
     "communication": 0.2,
     "launch": 0.25,
     "host": 0.25,
-    "requests": 0.25,
-    "interference": 0.3,
+    "requests": 0.2,
+    "interference": 0.8,
 }
-COMMON = 0.1  # of a factor that all parts share
-NOISE = 0.03  # of one measured point
+COMMON = 0.02  # of a factor that all parts share
+NOISE = 0.06  # of one measured point
 ROUNDS = 4
 MOST = 1.5  # largest logarithm of a factor: beyond, the point is of another set-up
 

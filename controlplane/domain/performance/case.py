@@ -131,6 +131,7 @@ def _setup(case: Case, model: ModelFacts, notes: list[str]) -> tuple[Setup, numb
         attention_parallel=split.attention,
         expert_parallel=split.experts,
         engine=engine or "unknown",
+        engine_version=fields.text(case, "engine_version"),
         weight_format=weights.name,
         kv_format=kv_format,
         kv_narrow=case.get("kv_cache_dtype") is None and _narrow_cache(card, weights, notes),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from controlplane.domain.performance.number_formats import WeightFormat
 from controlplane.domain.performance.setup import Setup
 from controlplane.domain.specs.model import ModelFacts
 
 _GENERATIONS = {"Hopper": "hopper", "Blackwell": "blackwell", "Blackwell Ultra": "blackwell", "CDNA2": "cdna",
                 "CDNA3": "cdna", "CDNA4": "cdna"}  # fmt: skip
+_SGLANG_RECENT = (0, 5, 9)
 
 
 def generation(setup: Setup) -> str:
@@ -27,11 +30,21 @@ def engine(setup: Setup) -> str:
     return "unknown"
 
 
+def _age(setup: Setup) -> str | None:
+    """SGLang before and from 0.5.9, whose steps are shorter; None for other engines and unknown versions."""
+    match = re.match(r"v?(\d{1,4})\.(\d{1,4})\.(\d{1,4})", setup.engine_version or "")
+    if engine(setup) != "sglang" or match is None or match.groups() == ("0", "0", "0"):
+        return None
+    return "sglang_recent" if tuple(map(int, match.groups())) >= _SGLANG_RECENT else "sglang_early"
+
+
 def of(model: ModelFacts, setup: Setup, weights: WeightFormat) -> tuple[str, ...]:
     """All classes of one set-up, in a fixed order."""
     kinds = {layer.kind for layer in model.layers}
     found = [generation(setup), engine(setup), f"width{weights.width}"]
     found.append("moe" if model.experts else "dense")
+    if (age := _age(setup)) is not None:
+        found.append(age)
     if model.experts:
         found.append(f"moe_{found[0]}")
     if "mla" in kinds:

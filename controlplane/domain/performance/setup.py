@@ -31,6 +31,7 @@ class Setup:
     attention_parallel: int = 1
     expert_parallel: bool = False
     engine: str = "vllm"
+    engine_version: str | None = None
     weight_format: str = "bf16"
     kv_format: str = "auto"
     kv_narrow: bool = False  # what "auto" stands for is not known, and 8 bits are likely

@@ -44,7 +44,7 @@ def test_a_measured_point_is_nearly_met(concurrency: float) -> None:
     speed = make_rates()
     slow = scaled(speed, {"launch": 1.4, "experts": 1.3, "compute": 1.5})
     better, _ = calibrate(speed, [make_point(slow, concurrency)])
-    assert at(concurrency, better).tpot_s == pytest.approx(at(concurrency, slow).tpot_s, rel=0.04)
+    assert at(concurrency, better).tpot_s == pytest.approx(at(concurrency, slow).tpot_s, rel=0.07)
 
 
 def test_a_point_at_low_load_speaks_of_launches_more_than_of_prompts() -> None:
@@ -60,7 +60,7 @@ def test_one_point_takes_most_of_the_error_of_others() -> None:
     for concurrency in (4, 64):
         before = abs(at(concurrency, speed).tpot_s / at(concurrency, true).tpot_s - 1)
         after = abs(at(concurrency, better).tpot_s / at(concurrency, true).tpot_s - 1)
-        assert after < before / 3
+        assert after < before / 2
 
 
 def test_two_points_are_both_met_better_than_by_one() -> None:
@@ -69,7 +69,7 @@ def test_two_points_are_both_met_better_than_by_one() -> None:
     points = [make_point(true, 1), make_point(true, 128)]
     both, _ = calibrate(speed, points)
     for concurrency in (1, 128):
-        assert at(concurrency, both).tpot_s == pytest.approx(at(concurrency, true).tpot_s, rel=0.06)
+        assert at(concurrency, both).tpot_s == pytest.approx(at(concurrency, true).tpot_s, rel=0.08)
 
 
 def test_an_absurd_point_changes_no_part_without_bound() -> None:
