@@ -21,6 +21,7 @@ from controlplane.domain.specs.precision import Precision
 
 GIB = 2**30
 _LARGEST_GIB = 1_000_000.0
+_USUAL_SEQUENCES = 256
 _SMALLEST_CARD_GIB, _LARGEST_CARD_GIB = 0.5, 4096.0
 _LARGEST_RANKS = 4096
 _QUANTIZED_WORDS = frozenset(
@@ -59,7 +60,23 @@ def estimate(case: Mapping[str, object]) -> dict[str, object]:
 
 def ledger_of(case: Mapping[str, object], correction: Correction = NO_CORRECTION) -> Ledger:
     """The whole ledger of a case."""
-    return result.work_out(read_setup(case), correction)
+    asked = read_setup(case)
+    ledger = result.work_out(asked, correction)
+    smaller = _with_smaller_batch(asked, ledger)
+    return ledger if smaller is None else result.work_out(smaller, correction)
+
+
+def _with_smaller_batch(asked: Setup, ledger: Ledger) -> Setup | None:
+    """The set-up with a usual batch, where a large card's default leaves too little and no batch was given.
+
+    Sampling for 1024 requests with a large vocabulary takes 5 to 10 GiB: who fills a card with weights lowers it.
+    """
+    given = asked.wishes.max_num_seqs is not None or asked.max_num_seqs <= _USUAL_SEQUENCES
+    if given or ledger.budget.capped or ledger.verdict.fits is not False:
+        return None
+    note = f"With {asked.max_num_seqs} requests at once the cache is too small; {_USUAL_SEQUENCES} were taken."
+    wishes = replace(asked.wishes, max_num_seqs=_USUAL_SEQUENCES, notes=(*asked.wishes.notes, note))
+    return setup.resolve(asked.model, asked.precision, asked.card, asked.rules, wishes)
 
 
 def refusal(case: object, error: RefusedError) -> dict[str, object]:

@@ -114,6 +114,15 @@ def test_a_name_may_say_how_the_files_are_quantized() -> None:
     assert phi == plain
 
 
+def test_a_batch_that_leaves_no_room_is_taken_smaller_where_it_was_not_given() -> None:
+    """gpt-oss-120b serves on one H100, though 1024 rows of 201,088 logits would not fit beside it."""
+    case = make_case(model="openai/gpt-oss-120b", gpu="H100", vllm_version="0.11.0", tensor_parallel=1)
+    found = estimate.estimate(case)
+    assert found["fits"] is True
+    assert any("256 were taken" in note for note in found["assumptions"])  # type: ignore[attr-defined]
+    assert estimate.estimate({**case, "max_num_seqs": 1024})["fits"] is False
+
+
 def test_weights_beyond_one_card_decide_nothing_where_ranks_are_not_known() -> None:
     found = estimate.estimate(make_case(model="meta-llama/Llama-3.1-405B-Instruct"))
     assert found["fits"] is None

@@ -126,6 +126,8 @@ def resolve(model: ModelFacts, precision: Precision, card: Card, rules: EngineRu
     if wishes.max_num_batched_tokens is None:
         tokens = min(tokens, sequences * length)
         notes.append(f"max_num_batched_tokens is not given; {tokens} is the default of {rules.label} on this card.")
+    if card.unified and wishes.free_bytes is None:
+        notes.append(f"{card.name} shares its memory with the system; all that is not foreign was taken as free.")
     if wishes.enforce_eager is None:
         notes.append("enforce_eager is not given; CUDA graphs were assumed.")
     return Setup(
