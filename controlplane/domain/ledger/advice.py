@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from controlplane.domain.footprint.hybrid import KvLayout
 from controlplane.domain.ledger.budget import Budget
 from controlplane.domain.ledger.setup import Setup
+from controlplane.domain.specs import precision
 
 GIB = 2**30
 _LARGE_KV_SHARE = 0.45  # practitioners keep the cache below 40 to 50 % of a card while activations are not known
@@ -30,6 +31,10 @@ def give(setup: Setup, budget: Budget, layout: KvLayout, *, starting_beside: int
     total, available = budget.total_bytes, budget.available_bytes
     if total and available is not None:
         found.extend(_shares(setup, budget, total, available))
+    if setup.card.facts is not None:
+        support = precision.support(setup.precision, setup.card.facts)
+        if support.level == "none":
+            found.append(Advice("precision_not_supported", "quantization", support.why))
     mean = setup.wishes.mean_request_tokens
     if mean and available is not None and layout.bytes_per_block:
         carried = layout.pool_blocks(available) // max(1, layout.blocks_for(mean))

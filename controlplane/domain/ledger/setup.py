@@ -115,6 +115,11 @@ def resolve(model: ModelFacts, precision: Precision, card: Card, rules: EngineRu
         if wishes.kv_cap_bytes is None:
             notes.append(f"gpu_memory_utilization is not given; {utilization:.2f} is the default of {rules.label}.")
     length = wishes.max_model_len or _length(model, notes)
+    limit = model.max_position_embeddings
+    if limit is not None and length > limit:
+        notes.append(
+            f"max_model_len {length} is more than the model's own limit of {limit}: engines refuse it unasked."
+        )
     multimodal = _multimodal(model, wishes, notes)
     latent = any(layer.kind == "mla" for layer in model.layers)
     sequences = wishes.max_num_seqs or rules.default_sequences(card.total_bytes, card.name)

@@ -26,6 +26,10 @@ def test_what_is_given_is_not_noted() -> None:
     assert found.assumptions == ()
 
 
+def test_a_length_beyond_the_models_own_limit_is_noted() -> None:
+    assert any("own limit of 131072" in note for note in make_setup(max_model_len=200_000).assumptions)
+
+
 def test_ranks_must_divide_the_heads() -> None:
     with pytest.raises(RefusedError) as refused:
         make_setup(tensor_parallel=3)
