@@ -88,40 +88,16 @@ class Budget:
 def work_out(setup: Setup, correction: Correction = NO_CORRECTION) -> Budget:
     """The budget of a set-up, with a correction learned from measured starts of its kind."""
     wishes, card, rules = setup.wishes, setup.card, setup.rules
-    share = weights.share(
-        setup.model,
-        setup.precision,
-        tensor_parallel=setup.tensor_parallel,
-        pipeline_parallel=setup.pipeline_parallel,
-        speculative=setup.draft is not None,
-        offload_bytes=wishes.cpu_offload_bytes,
-    )
-    found = activation.peak(
-        setup.model,
-        rules,
-        batched_tokens=setup.max_num_batched_tokens,
-        sequences=setup.max_num_seqs,
-        tensor_parallel=setup.tensor_parallel,
-        element_bytes=setup.precision.plain_bytes,
-        multimodal_tokens=setup.multimodal_tokens,
-        visiting_layer_bytes=share.visiting_layer_bytes,
-    )
-    graphs = overhead.graph_bytes(
-        setup.model,
-        rules,
-        tensor_parallel=setup.tensor_parallel,
-        sequences=setup.max_num_seqs,
-        eager=setup.enforce_eager,
-        speculative=setup.draft is not None,
-    )
-    adapters = (
-        overhead.adapter_bytes(setup.model, adapters=wishes.adapters, rank=wishes.adapter_rank) // setup.tensor_parallel
-    )
+    share = _weights(setup)
+    found = _activation(setup, share)
+    graphs = _graphs(setup)
+    adapters = overhead.adapter_bytes(setup.model, adapters=wishes.adapters, rank=wishes.adapter_rank)
+    adapters //= setup.tensor_parallel
     non_torch = overhead.non_torch_bytes(rules, setup.tensor_parallel, setup.pipeline_parallel, linked=card.linked)
-    requested = None if card.total_bytes is None else ceil(card.total_bytes * setup.utilization)
     loaded = round(share.on_accelerator_bytes * correction.weights_ratio)
     peak = max(0, found.peak_bytes + correction.other_bytes)
     used = loaded + non_torch + peak + adapters + (graphs if rules.graphs_inside_budget else 0)
+    requested = None if card.total_bytes is None else ceil(card.total_bytes * setup.utilization)
     available = None if requested is None else requested - used - wishes.reserve_bytes
     cap = setup.kv_cap_bytes
     return Budget(
@@ -139,4 +115,39 @@ def work_out(setup: Setup, correction: Correction = NO_CORRECTION) -> Budget:
         reserve_bytes=wishes.reserve_bytes,
         available_bytes=available if cap is None else cap,
         capped=cap is not None,
+    )
+
+
+def _weights(setup: Setup) -> WeightShare:
+    return weights.share(
+        setup.model,
+        setup.precision,
+        tensor_parallel=setup.tensor_parallel,
+        pipeline_parallel=setup.pipeline_parallel,
+        speculative=setup.draft is not None,
+        offload_bytes=setup.wishes.cpu_offload_bytes,
+    )
+
+
+def _activation(setup: Setup, share: WeightShare) -> ActivationPeak:
+    return activation.peak(
+        setup.model,
+        setup.rules,
+        batched_tokens=setup.max_num_batched_tokens,
+        sequences=setup.max_num_seqs,
+        tensor_parallel=setup.tensor_parallel,
+        element_bytes=setup.precision.plain_bytes,
+        multimodal_tokens=setup.multimodal_tokens,
+        visiting_layer_bytes=share.visiting_layer_bytes,
+    )
+
+
+def _graphs(setup: Setup) -> int:
+    return overhead.graph_bytes(
+        setup.model,
+        setup.rules,
+        tensor_parallel=setup.tensor_parallel,
+        sequences=setup.max_num_seqs,
+        eager=setup.enforce_eager,
+        speculative=setup.draft is not None,
     )

@@ -106,7 +106,9 @@ def resolve(model: ModelFacts, precision: Precision, card: Card, rules: EngineRu
     """The set-up with everything filled in. Raises RefusedError naming the field that can't be."""
     notes = [note for note in (rules.assumption, card.assumption, *model.assumptions, *precision.assumptions) if note]
     notes.extend(wishes.notes)
-    tensor = _ranks(wishes.tensor_parallel, "tensor_parallel", notes)
+    tensor = wishes.tensor_parallel or 1
+    if wishes.tensor_parallel is None:
+        notes.append("tensor_parallel is not given; 1 was taken.")
     pipeline = wishes.pipeline_parallel or 1
     check_split(model, tensor, pipeline)
     utilization = wishes.utilization
@@ -114,23 +116,9 @@ def resolve(model: ModelFacts, precision: Precision, card: Card, rules: EngineRu
         utilization = rules.default_utilization
         if wishes.kv_cap_bytes is None:
             notes.append(f"gpu_memory_utilization is not given; {utilization:.2f} is the default of {rules.label}.")
-    length = wishes.max_model_len or _length(model, notes)
-    limit = model.max_position_embeddings
-    if limit is not None and length > limit:
-        notes.append(
-            f"max_model_len {length} is more than the model's own limit of {limit}: engines refuse it unasked."
-        )
+    length = _length(model, wishes, notes)
     multimodal = _multimodal(model, wishes, notes)
-    latent = any(layer.kind == "mla" for layer in model.layers)
-    sequences = wishes.max_num_seqs or rules.default_sequences(card.total_bytes, card.name)
-    if wishes.max_num_seqs is None:
-        notes.append(f"max_num_seqs is not given; {sequences} is the default of {rules.label} on this card.")
-    tokens = wishes.max_num_batched_tokens or rules.default_batched_tokens(
-        card.total_bytes, card.name, length, multimodal=multimodal > 0, latent=latent
-    )
-    if wishes.max_num_batched_tokens is None:
-        tokens = min(tokens, sequences * length)
-        notes.append(f"max_num_batched_tokens is not given; {tokens} is the default of {rules.label} on this card.")
+    sequences, tokens = _batch(model, card, rules, wishes, length, multimodal > 0, notes)
     if card.unified and wishes.free_bytes is None:
         notes.append(f"{card.name} shares its memory with the system; all that is not foreign was taken as free.")
     if wishes.enforce_eager is None:
@@ -152,6 +140,29 @@ def resolve(model: ModelFacts, precision: Precision, card: Card, rules: EngineRu
         draft=draft_of(model, wishes.speculative, notes),
         assumptions=tuple(notes),
     )
+
+
+def _batch(
+    model: ModelFacts,
+    card: Card,
+    rules: EngineRules,
+    wishes: Wishes,
+    length: int,
+    multimodal: bool,
+    notes: list[str],
+) -> tuple[int, int]:
+    """Requests and tokens a step."""
+    sequences = wishes.max_num_seqs
+    if sequences is None:
+        sequences = rules.default_sequences(card.total_bytes, card.name)
+        notes.append(f"max_num_seqs is not given; {sequences} is the default of {rules.label} on this card.")
+    tokens = wishes.max_num_batched_tokens
+    if tokens is None:
+        latent = any(layer.kind == "mla" for layer in model.layers)
+        usual = rules.default_batched_tokens(card.total_bytes, card.name, length, multimodal=multimodal, latent=latent)
+        tokens = min(usual, sequences * length)
+        notes.append(f"max_num_batched_tokens is not given; {tokens} is the default of {rules.label} on this card.")
+    return sequences, tokens
 
 
 def divides(model: ModelFacts, tensor_parallel: int) -> bool:
@@ -217,16 +228,16 @@ def draft_of(model: ModelFacts, speculative: str | None, notes: list[str]) -> Dr
     return Draft(text, tokens, (replace(widest[0], count=1),) if widest else ())
 
 
-def _ranks(given: int | None, name: str, notes: list[str]) -> int:
-    if given is None:
-        notes.append(f"{name} is not given; 1 was taken.")
-    return given or 1
-
-
-def _length(model: ModelFacts, notes: list[str]) -> int:
-    length = model.max_position_embeddings or _USUAL_LENGTH
-    why = "the model's own limit" if model.max_position_embeddings else "a usual limit"
-    notes.append(f"max_model_len is not given; {length} was taken, {why}.")
+def _length(model: ModelFacts, wishes: Wishes, notes: list[str]) -> int:
+    length, limit = wishes.max_model_len, model.max_position_embeddings
+    if length is None:
+        why = "the model's own limit" if limit else "a usual limit"
+        notes.append(f"max_model_len is not given; {limit or _USUAL_LENGTH} was taken, {why}.")
+        return limit or _USUAL_LENGTH
+    if limit is not None and length > limit:
+        notes.append(
+            f"max_model_len {length} is more than the model's own limit of {limit}: engines refuse it unasked."
+        )
     return length
 
 
