@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache, lru_cache
 
 from controlplane.domain.specs import config_json, formats
-from controlplane.domain.specs.known import deepseek, hybrid, llama, other, qwen
+from controlplane.domain.specs.known import deepseek, hybrid, llama, more, other, qwen
 from controlplane.domain.specs.known.row import Config
 from controlplane.domain.specs.model import ModelFacts
 
@@ -32,7 +32,7 @@ _GGUF_KIND = re.compile(r"(?<![a-z0-9])((?:iq|q|tq)\d_[a-z0-9_]+|q\d_\d)(?![a-z0
 def _table() -> dict[str, tuple[str, Config]]:
     """Models by their plain name: `qwen2.5-7b` -> (name as published, config)."""
     found: dict[str, tuple[str, Config]] = {}
-    for models in (llama.MODELS, qwen.MODELS, deepseek.MODELS, hybrid.MODELS, other.MODELS):
+    for models in (llama.MODELS, qwen.MODELS, deepseek.MODELS, hybrid.MODELS, other.MODELS, more.MODELS):
         for name, config in models.items():
             found["-".join(_words(name))] = (name, config)
     for alias, name in _ALIASES.items():
@@ -111,7 +111,16 @@ def find(name: str) -> ModelFacts | None:
 @cache
 def _facts(key: str) -> ModelFacts:
     name, config = _table()[key]
-    return replace(config_json.read(config, name=name), source="table")
+    facts = replace(config_json.read(config, name=name), source="table")
+    missing = more.TOTALS.get(name, 0) - facts.parameters
+    if missing <= 0:
+        return facts
+    return replace(
+        facts,
+        parameters=facts.parameters + missing,
+        active_parameters=facts.active_parameters + missing,
+        tower_parameters=facts.tower_parameters + missing,
+    )
 
 
 def _words(name: str) -> list[str]:
