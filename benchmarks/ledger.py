@@ -10,7 +10,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -67,61 +67,72 @@ def ask(setup: Mapping[str, object]) -> dict[str, Any]:
 def score(cases: Sequence[Case], models: Mapping[str, Any], answers: Mapping[Any, Answer]) -> dict[str, Any]:
     """All figures; errors are relative, of absolute value."""
     answered = [case for case in cases if "error" not in answers[case["case_id"]]]
-    started = [case for case in answered if not case.get("error_kind")]
-    refused = [case for case in answered if case.get("error_kind")]
-    verdict = [(answers[case["case_id"]]["fits"], True) for case in started]
-    capped_wrong: list[Any] = []
-    verdict += [(answers[case["case_id"]]["fits"], False) for case in refused]
-    for case in answered:
-        needed = _needed_gib(case, answers[case["case_id"]])
-        capped = ask({**setup_of(case, models), "kv_cache_memory_gib": needed * 0.98})
-        verdict.append((capped.get("fits"), False))
-    needs, longest = [], []
-    for case in answered:
-        cap = case.get("error_available_gib") or (None if case.get("error_kind") else case.get("kv_cache_gib"))
-        if not cap or cap < 0:
-            continue
-        capped = ask({**setup_of(case, models), "kv_cache_memory_gib": cap})
-        verdict.append((capped.get("fits"), not case.get("error_kind")))
-        if case.get("error_needed_gib") and "error" not in capped:
-            needs.append(abs(capped["needed_gib"] / case["error_needed_gib"] - 1))
-        if case.get("error_estimated_max_len") and "error" not in capped:
-            longest.append(abs(capped["estimated_max_len"] / case["error_estimated_max_len"] - 1))
-        if capped.get("fits") is bool(case.get("error_kind")):
-            capped_wrong.append(case["case_id"])
-    decided = [(got, right) for got, right in verdict if got is not None]
 
-    def errors(flag: str, field: str, truth: Callable[[Case], float | None]) -> list[float]:
+    def errors(flag: str, field: str, truth: str | None = None) -> dict[str, Any]:
         found = []
         for case in answered:
-            value, got = truth(case), answers[case["case_id"]].get(field)
+            value, got = case.get(truth or field), answers[case["case_id"]].get(field)
             if case.get(flag) and value and got is not None:
                 found.append(abs(got / value - 1))
-        return found
+        return {**spread(found), "beyond_0.1_percent": sum(error > 0.001 for error in found)}
 
-    kv = errors("usable_kv", "kv_bytes_per_token", lambda case: case.get("bytes_per_token_observed"))
     return {
         "cases": len(cases),
         "answered": len(answered),
-        "kv_bytes_per_token": {**spread(kv), "beyond_0.1_percent": sum(error > 0.001 for error in kv)},
-        "weights": spread(errors("usable_weights", "weights_gib", lambda case: case.get("weights_gib"))),
-        "kv_gib_end_to_end": spread(errors("end_to_end", "kv_cache_gib", lambda case: case.get("kv_cache_gib"))),
-        "kv_gib_budget": spread(errors("usable_budget", "kv_cache_gib", lambda case: case.get("kv_cache_gib"))),
-        "activation_peak": spread(
-            errors("usable_budget", "activation_peak_gib", lambda case: case.get("activation_peak_gib"))
-        ),
-        "needed_gib_of_refused": spread(needs),
-        "longest_length_of_refused": spread(longest),
-        "verdict": {
-            "decided": len(decided),
-            "undecided": len(verdict) - len(decided),
-            "right": sum(got is right for got, right in decided),
-            "share_right": round(sum(got is right for got, right in decided) / max(1, len(decided)), 4),
-            "wrong_with_logged_cache": capped_wrong,
-            "started_but_said_no": [c["case_id"] for c in started if answers[c["case_id"]]["fits"] is False],
-            "refused_but_said_yes": [c["case_id"] for c in refused if answers[c["case_id"]]["fits"] is True],
-        },
+        "kv_bytes_per_token": errors("usable_kv", "kv_bytes_per_token", "bytes_per_token_observed"),
+        "weights": errors("usable_weights", "weights_gib"),
+        "kv_gib_end_to_end": errors("end_to_end", "kv_cache_gib"),
+        "kv_gib_budget": errors("usable_budget", "kv_cache_gib"),
+        "activation_peak": errors("usable_budget", "activation_peak_gib"),
+        **_score_refusals(answered, models),
+        "verdict": _score_verdicts(answered, models, answers),
     }
+
+
+def _score_refusals(answered: Sequence[Case], models: Mapping[str, Any]) -> dict[str, Any]:
+    """With the cache that a refused start had: what one request needed, and the longest that would have fitted."""
+    needs, longest = [], []
+    for case in answered:
+        capped = _with_logged_cache(case, models)
+        if capped is None or not case.get("error_kind"):
+            continue
+        if case.get("error_needed_gib"):
+            needs.append(abs(capped["needed_gib"] / case["error_needed_gib"] - 1))
+        if case.get("error_estimated_max_len"):
+            longest.append(abs(capped["estimated_max_len"] / case["error_estimated_max_len"] - 1))
+    return {"needed_gib_of_refused": spread(needs), "longest_length_of_refused": spread(longest)}
+
+
+def _score_verdicts(
+    answered: Sequence[Case], models: Mapping[str, Any], answers: Mapping[Any, Answer]
+) -> dict[str, Any]:
+    """Three questions a case: as it was; with the cache it had; with 0.98 of what one request needs."""
+    rows: list[tuple[Any, str, bool | None, bool]] = []
+    for case in answered:
+        name, started, answer = case["case_id"], not case.get("error_kind"), answers[case["case_id"]]
+        rows.append((name, "as it was", answer["fits"], started))
+        capped = _with_logged_cache(case, models)
+        if capped is not None:
+            rows.append((name, "with its cache", capped["fits"], started))
+        short = ask({**setup_of(case, models), "kv_cache_memory_gib": _needed_gib(case, answer) * 0.98})
+        rows.append((name, "with too small a cache", short.get("fits"), False))
+    decided = [row for row in rows if row[2] is not None]
+    right = sum(got is wanted for _, _, got, wanted in decided)
+    return {
+        "decided": len(decided),
+        "undecided": len(rows) - len(decided),
+        "right": right,
+        "share_right": round(right / max(1, len(decided)), 4),
+        "wrong": [f"{name} {how}: said {got}" for name, how, got, wanted in decided if got is not wanted],
+    }
+
+
+def _with_logged_cache(case: Case, models: Mapping[str, Any]) -> dict[str, Any] | None:
+    cap = case.get("error_available_gib") if case.get("error_kind") else case.get("kv_cache_gib")
+    if not cap or cap < 0:
+        return None
+    answer = ask({**setup_of(case, models), "kv_cache_memory_gib": cap})
+    return None if "error" in answer else answer
 
 
 def _needed_gib(case: Case, answer: Answer) -> float:

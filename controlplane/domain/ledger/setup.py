@@ -118,7 +118,7 @@ def resolve(model: ModelFacts, precision: Precision, card: Card, rules: EngineRu
             notes.append(f"gpu_memory_utilization is not given; {utilization:.2f} is the default of {rules.label}.")
     length = _length(model, wishes, notes)
     multimodal = _multimodal(model, wishes, notes)
-    sequences, tokens = _batch(model, card, rules, wishes, length, multimodal > 0, notes)
+    sequences, tokens = _batch(model, card, rules, wishes, notes, length=length, multimodal=multimodal > 0)
     if card.unified and wishes.free_bytes is None:
         notes.append(f"{card.name} shares its memory with the system; all that is not foreign was taken as free.")
     if wishes.enforce_eager is None:
@@ -147,9 +147,10 @@ def _batch(
     card: Card,
     rules: EngineRules,
     wishes: Wishes,
+    notes: list[str],
+    *,
     length: int,
     multimodal: bool,
-    notes: list[str],
 ) -> tuple[int, int]:
     """Requests and tokens a step."""
     sequences = wishes.max_num_seqs
