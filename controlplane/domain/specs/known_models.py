@@ -25,7 +25,8 @@ _QUANTIZED = (
     "nf4",
     "4bit", "8bit", "autoround", "gguf", "bitsandbytes", "block", "quantized",
 )  # fmt: skip
-_GGUF_KIND = re.compile(r"(?<![a-z0-9])((?:iq|q|tq)\d_[a-z0-9_]+|q\d_\d)(?![a-z0-9])")
+_GGUF_NAMES = sorted((kind.lower() for kind in formats.GGUF_BITS if kind[0] in "QIT"), key=len, reverse=True)
+_GGUF_KIND = re.compile(r"(?<![a-z0-9])(" + "|".join(_GGUF_NAMES) + r")(?![a-z0-9])")
 
 
 @cache
@@ -75,6 +76,27 @@ _ALIASES = {
     "SmolLM-135M": "SmolLM2-135M",
     "SmolLM-360M": "SmolLM2-360M",
     "SmolLM-1.7B": "SmolLM2-1.7B",
+    "command-a-03-2025": "c4ai-command-a-03-2025",
+    "command-r-08-2024": "c4ai-command-r-08-2024",
+    "command-r7b-12-2024": "c4ai-command-r7b-12-2024",
+    "AI21-Jamba-1.5-Mini": "AI21-Jamba-Mini",
+    "AI21-Jamba-1.5-Large": "AI21-Jamba-Large",
+    "Mixtral-8x7B-v0.1": "Mixtral-8x7B",
+    "Mixtral-8x22B-v0.1": "Mixtral-8x22B",
+    "Mistral-Large-3-675B-2512": "Mistral-Large-3-675B",
+    "Mistral-Small-4-119B-2603": "Mistral-Small-4-119B",
+    "vicuna-7b-v1.5": "vicuna-7b",
+    "vicuna-13b-v1.5": "vicuna-13b",
+    "zephyr-7b-beta": "zephyr-7b",
+    "TinyLlama-1.1B-Chat-v1.0": "TinyLlama-1.1B",
+    "MiMo-7B-RL": "MiMo-7B",
+    "MiMo-VL-7B-RL": "MiMo-VL-7B",
+    "Yi-1.5-6B": "Yi-6B",
+    "Yi-1.5-9B": "Yi-9B",
+    "Yi-1.5-34B": "Yi-34B",
+    "InternVL2_5-38B": "InternVL3-38B",
+    "InternVL2_5-78B": "InternVL3-78B",
+    "InternVL2-8B": "InternVL2_5-8B",
     "DeepSeek-R1-Qwen3-8B": "DeepSeek-R1-0528-Qwen3-8B",
 }
 
@@ -125,7 +147,8 @@ def _facts(key: str) -> ModelFacts:
 
 def _words(name: str) -> list[str]:
     """`Qwen/Qwen2.5-7B-Instruct (fine-tune)` -> qwen2.5, 7b; words of tunes and of quantization left out."""
-    return [word for word in _all_words(name) if word not in _TUNES and not _is_quantization(word)]
+    plain = _GGUF_KIND.sub("-", name.lower().replace("-", "_"))
+    return [word for word in _all_words(plain) if word not in _TUNES and not _is_quantization(word)]
 
 
 def _all_words(name: str) -> list[str]:

@@ -32,6 +32,7 @@ def heads(
     query = queries * width * (2 if traits.output_gate else 1)
     keys, values = kv * width, 0 if keys_are_values else kv * value_width
     projections = hidden * (query + keys + values) + queries * value_width * hidden
+    projections += hidden * queries if fields.values.get("use_head_wise_attn_gate") is True else 0
     fine = (query + keys + values if bias else 0) + (hidden if output_bias else 0)
     fine += _qk_norm(fields, shape, queries, kv, width)
     sinks = traits.sinks or (kind == "sliding" and fields.values.get("add_swa_attention_sink_bias") is True)

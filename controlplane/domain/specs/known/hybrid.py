@@ -50,7 +50,15 @@ _JAMBA = {"attn_layer_period": 8, "attn_layer_offset": 4, "expert_layer_period":
           "num_experts": 16, "num_experts_per_tok": 2, "mamba_d_state": 16, "mamba_d_conv": 4, "mamba_expand": 2,
           "max_position_embeddings": 262144}  # fmt: skip
 
+_STEP_FLASH = row(
+    "step3p5", 4096, 11264, 45, 64, 8, 128896, head_dim=128, sliding_window=512, swa_num_attention_heads=96,
+    layer_types=["sliding_attention" if layer % 4 else "full_attention" for layer in range(45)], num_experts=288,
+    num_experts_per_tok=8, moe_intermediate_size=1280, n_shared_experts=1, first_k_dense_replace=3,
+    use_head_wise_attn_gate=True, num_nextn_predict_layers=3, max_position_embeddings=262144,
+)  # fmt: skip
+
 MODELS: dict[str, Config] = {
+    "Step-3.5-Flash": _STEP_FLASH,
     "Nemotron-H-8B": _nemotron_h(4096, 21504, 32, 8, _H_8B, 128, 64, max_position_embeddings=8192),
     "NVIDIA-Nemotron-Nano-9B-v2": _nemotron_h(4480, 15680, 40, 8, _NANO_9B, 128, 80),
     "NVIDIA-Nemotron-Nano-12B-v2": _nemotron_h(5120, 20480, 40, 8, _NANO_12B, 128, 80),
