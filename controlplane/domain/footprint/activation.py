@@ -26,6 +26,10 @@ _EXPERT_CHUNK_TOKENS = 32768  # fused experts work on at most so many tokens at 
 # start-ups of Qwen2-VL and Qwen2.5-VL), V1 one image (at most 90 kB in 1 start-up)
 _ENCODER_BYTES_V0 = 150_000
 _ENCODER_BYTES = 85_000
+# those encoders have 0.67 billion parameters and see 4 patches for each token; width, and with it memory, grows with
+# the third root of the parameters (0.32 MB a token in 1 start-up with an encoder of 6 billion)
+_ENCODER_PARAMETERS = 670_000_000
+_ONE_PATCH_FAMILIES = ("llava", "pixtral", "mistral3", "phi3_v", "mllama", "fuyu", "idefics")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +73,11 @@ def peak(
     rows = min(sequences, batched_tokens)
     encoder = 0
     if multimodal_tokens and rules.generation == "V0":
-        rows = 1  # prompts as long as the encoder's input: few of them fill the token budget
-        encoder = batched_tokens * _ENCODER_BYTES_V0
+        rows = min(rows, max(1, batched_tokens // multimodal_tokens))  # prompts with an image each fill the budget
+        encoder = round(batched_tokens * _ENCODER_BYTES_V0 * _encoder_scale(facts))
         multimodal_tokens = 0  # its output is already counted
     elif multimodal_tokens:
-        encoder = max(batched_tokens, multimodal_tokens) * _ENCODER_BYTES
+        encoder = round(max(batched_tokens, multimodal_tokens) * _ENCODER_BYTES * _encoder_scale(facts))
     a_logit = _SORTED_BYTES if rules.sorts_whole_vocabulary else _UNSORTED_BYTES
     hidden_bytes = batched_tokens * facts.hidden_size * element_bytes
     embedded_bytes = multimodal_tokens * facts.hidden_size * element_bytes  # what the encoder put out stays
@@ -97,6 +101,12 @@ def forward_elements(facts: ModelFacts, tensor_parallel: int, batched_tokens: in
     if batched_tokens > _EXPERT_CHUNK_TOKENS:
         routed = routed * _EXPERT_CHUNK_TOKENS // batched_tokens
     return max(attention, copies * hidden + routed + 2 * facts.experts.count)
+
+
+def _encoder_scale(facts: ModelFacts) -> float:
+    """Memory of this model's encoder for a token, relative to the one that was seen."""
+    width = (facts.tower_parameters / _ENCODER_PARAMETERS) ** (1 / 3) if facts.tower_parameters else 1.0
+    return width / 4 if facts.family.startswith(_ONE_PATCH_FAMILIES) else width
 
 
 def expert_width(facts: ModelFacts) -> int:

@@ -63,6 +63,15 @@ def test_images_of_v0_went_through_the_encoder_together() -> None:
     assert found.encoder_bytes / GIB == pytest.approx(1.16, abs=0.05)
 
 
+def test_a_larger_encoder_and_more_patches_a_token_need_more() -> None:
+    def size(family: str, parameters: int) -> int:
+        model = make_model(family=family, tower_parameters=parameters)
+        return make_peak(model, multimodal_tokens=16384).encoder_bytes
+
+    assert size("internvl_chat", 6_000_000_000) == pytest.approx(2.08 * size("internvl_chat", 670_000_000), rel=0.01)
+    assert size("llava", 670_000_000) == pytest.approx(size("qwen2_vl", 670_000_000) / 4, rel=0.01)
+
+
 @given(st.integers(1, 100_000), st.integers(1, 4096), st.sampled_from([1, 2, 4, 8]))
 def test_a_larger_budget_never_needs_less(tokens: int, sequences: int, ranks: int) -> None:
     small = make_peak(tokens=tokens, sequences=sequences, tensor_parallel=ranks)
