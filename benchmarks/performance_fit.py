@@ -1,5 +1,6 @@
 """Learns the coefficients of the latency model from measured times per output token.
 
+What is not learned here (the terms of the first token) keeps the value it starts from.
 Regularised least squares on logarithms (Gauss-Newton): a term may move by a factor of 2 from its engineering guess, a
 class by 28 % from its term, before it costs as much as a residual of one noise width (20 %). Residuals above 12 % count
 linearly (Huber), so that a set-up that went wrong does not bend the rest. Rows of one series share their weight.
@@ -68,16 +69,17 @@ def learn(rows: Sequence[Row], *, start: Coefficients = START, rounds: int = 6) 
     widths = [CLASS_WIDTH if ":" in name else TERM_WIDTH for name in names]
     weights = _weights(rows)
     found = [start.get(name, guess) for name, guess in zip(names, prior, strict=True)]
-    residuals = _residuals(rows, names, found)
+    rest = {**START, **start}
+    residuals = _residuals(rows, names, found, rest)
     cost = _cost(residuals, weights, found, prior, widths)
     damping = 0.05
     for _ in range(rounds):
-        slopes = _slopes(rows, names, found, residuals)
+        slopes = _slopes(rows, names, found, residuals, rest)
         pulls = [value - guess for value, guess in zip(found, prior, strict=True)]
         robust = _robust(residuals, weights)
         move = _move(slopes, residuals, robust, pulls=pulls, widths=widths, damping=damping)
         moved = [value + step for value, step in zip(found, move, strict=True)]
-        after = _residuals(rows, names, moved)
+        after = _residuals(rows, names, moved, rest)
         new_cost = _cost(after, weights, moved, prior, widths)
         if new_cost >= cost:
             damping *= 4
@@ -86,7 +88,7 @@ def learn(rows: Sequence[Row], *, start: Coefficients = START, rounds: int = 6) 
         found, residuals, cost = moved, after, new_cost
         if small:
             break
-    return {**START, **dict(zip(names, found, strict=True))}
+    return {**rest, **dict(zip(names, found, strict=True))}
 
 
 def folds(rows: Sequence[Row], key: Callable[[Row], str]) -> Iterator[tuple[list[Row], list[Row]]]:
@@ -116,8 +118,8 @@ def _weights(rows: Sequence[Row]) -> list[float]:
     ]
 
 
-def _residuals(rows: Sequence[Row], names: Sequence[str], values: Sequence[float]) -> list[float]:
-    known = {**START, **dict(zip(names, values, strict=True))}
+def _residuals(rows: Sequence[Row], names: Sequence[str], values: Sequence[float], rest: Coefficients) -> list[float]:
+    known = {**rest, **dict(zip(names, values, strict=True))}
     return [log(predictor.predict(row.question, (), known).tpot_ms / 1e3 / row.tpot_s) for row in rows]
 
 
@@ -130,13 +132,17 @@ def _robust(residuals: Sequence[float], weights: Sequence[float]) -> list[float]
 
 
 def _slopes(
-    rows: Sequence[Row], names: Sequence[str], values: Sequence[float], residuals: Sequence[float]
+    rows: Sequence[Row],
+    names: Sequence[str],
+    values: Sequence[float],
+    residuals: Sequence[float],
+    rest: Coefficients,
 ) -> list[list[float]]:
     """Coefficient → change of each residual."""
     found = []
     for index in range(len(names)):
         moved = [*values[:index], values[index] + STEP, *values[index + 1 :]]
-        found.append([(a - b) / STEP for a, b in zip(_residuals(rows, names, moved), residuals, strict=True)])
+        found.append([(a - b) / STEP for a, b in zip(_residuals(rows, names, moved, rest), residuals, strict=True)])
     return found
 
 

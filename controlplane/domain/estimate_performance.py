@@ -8,7 +8,7 @@ Guarantees
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isfinite
 
 from controlplane.domain.errors import RefusedError
@@ -22,7 +22,7 @@ MOST_POINTS = 8  # of one series that are used: more add cost and nothing else
 Point = tuple[Question, float]
 
 
-def run(cases: list[object], *, calibrate: bool, find_model: FindModel = known_models.find) -> list[dict[str, object]]:
+def run(cases: Sequence[object], *, calibrate: bool, find_model: FindModel = known_models.find) -> list[dict[str, object]]:
     """Predictions with `case_id`, `ttft_ms`, `tpot_ms`, `output_tok_s`, `limit`, `assumptions`, or `error`."""
     read = [_read(case, find_model) for case in cases]
     points = _points(cases, read) if calibrate else {}
@@ -40,7 +40,7 @@ def _read(case: object, find_model: FindModel) -> Question | RefusedError:
         return refused
 
 
-def _points(cases: list[object], read: list[Question | RefusedError]) -> dict[str, list[tuple[int, Point]]]:
+def _points(cases: Sequence[object], read: list[Question | RefusedError]) -> dict[str, list[tuple[int, Point]]]:
     """Series → measured points, each with the index of its row."""
     found: dict[str, list[tuple[int, Point]]] = {}
     for index, (case, question) in enumerate(zip(cases, read, strict=True)):

@@ -172,9 +172,9 @@ def test_any_value_in_any_field_gives_an_answer_or_an_error(field: str, value: o
 def test_published_sweeps_are_answered_near_what_was_measured() -> None:
     cases = json.loads(SWEEPS.read_text())
     asked = [{name: value for name, value in case.items() if not name.endswith(RESULTS)} for case in cases]
-    answers = estimate_performance.run(asked, calibrate=False)
+    answers: list[dict[str, Any]] = estimate_performance.run(asked, calibrate=False)
     errors = sorted(
-        abs(answer["tpot_ms"] / case["tpot_mean_ms"] - 1)  # type: ignore[operator]
+        abs(answer["tpot_ms"] / case["tpot_mean_ms"] - 1)
         for answer, case in zip(answers, cases, strict=True)
         if case["engine"] in {"vllm", "sglang"}
     )

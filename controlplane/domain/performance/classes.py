@@ -46,7 +46,7 @@ def of(model: ModelFacts, setup: Setup, weights: WeightFormat) -> tuple[str, ...
     if (age := _age(setup)) is not None:
         found.append(age)
     if model.experts:
-        found.append(f"moe_{found[0]}")
+        found += [f"moe_{found[0]}", f"moe_{found[1]}"]
     if "mla" in kinds:
         found += ["latent", f"latent_{found[0]}", f"latent_{found[1]}"]
     if any(layer.indexer_elements for layer in model.layers):

@@ -8,12 +8,12 @@ concurrency / (time to first token + decoding time). Solved by repeated substitu
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from controlplane.domain.performance.setup import Workload
 from controlplane.domain.performance.step_time import Rates, Step, decode, mixed
 
 ROUNDS = 10
-FIRST_WAVE_SHARE = 0.1  # of requests that come all at once at the start, where the number of requests is not known
 MOST_PROMPT_SHARE = 0.97
 
 
@@ -81,8 +81,7 @@ def solve(speed: Rates, load: Workload, limits: Limits, concurrency: float) -> S
     alive = first_s + steps * step_s
     rate = running / alive
     wait = max(0.0, concurrency / rate - alive)
-    wave = FIRST_WAVE_SHARE if load.requests is None else min(1.0, concurrency / max(load.requests, 1.0))
-    ttft = first_s + wait + wave * others / 2 * prompt_s
+    ttft = first_s + wait + _wave(speed, load, concurrency) * others / 2 * prompt_s
     return State(
         concurrency,
         running,
@@ -97,6 +96,13 @@ def solve(speed: Rates, load: Workload, limits: Limits, concurrency: float) -> S
         wait,
         preempted,
     )
+
+
+def _wave(speed: Rates, load: Workload, concurrency: float) -> float:
+    """Share of requests that come all at once, so that each waits for half of the others' prompts."""
+    if load.requests is None:
+        return speed.wave
+    return 0.0 if load.requests == inf else min(1.0, max(speed.wave, concurrency / max(load.requests, 1.0)))
 
 
 def _preemptions(load: Workload, limits: Limits, concurrency: float) -> float:

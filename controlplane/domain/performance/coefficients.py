@@ -26,6 +26,7 @@ START: dict[str, float] = {
     "interference": 0.0,  # of a prompt's time, what running requests feel
     "first_s": -3.7,  # 25 ms between arrival and first token besides computing
     "first": 0.0,  # of a prompt's time alone
+    "wave": -2.3,  # share of requests that come all at once, because those before them ended together
     "accepted": 0.8,  # tokens a verification step yields
 }
 

@@ -6,6 +6,7 @@ the published files of such models do.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from controlplane.domain.specs.accelerator import AcceleratorFacts
@@ -16,6 +17,10 @@ KV_BYTES |= {"fp8_e4m3": 1.0, "fp8_e5m2": 1.0, "fp8_ds_mla": 1.14, "nvfp4": 0.56
 
 # 4 bits, and a 16-bit scale (and a zero point) per 128 weights; per 16 weights one 8-bit scale; per 32 one.
 INT4_BYTES, NVFP4_BYTES, MXFP4_BYTES = 0.52, 0.5625, 0.53125
+
+
+# GGUF: bits a weight, and half a bit more for scales; multiplied in 16 bits
+_GGUF = re.compile(r"(?:gguf[:_]?)?(?:ud_)?i?q([1-8])(?:_|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +41,18 @@ def parse(text: str | None, model: ModelFacts) -> WeightFormat | None:
         return WeightFormat(2.0, 2.0, 16, "bf16")
     if word in {"fp32", "float32", "float"}:
         return WeightFormat(4.0, 4.0, 16, "fp32")
-    if word.startswith(("fp8", "float8", "w8a8_fp8")):
+    if word.startswith(("fp8", "float8", "w8a8_fp8", "mxfp8")):
         return WeightFormat(1.0, 1.0, 8, "fp8")
-    if word.startswith(("int8", "w8", "q8", "bitsandbytes_int8", "bnb_int8")):
+    if word.startswith(("int8", "w8", "bitsandbytes_int8", "bnb_int8")):
         return WeightFormat(1.02, 1.02, 8, "int8")
+    if (gguf := _GGUF.match(word)) is not None:
+        size = (int(gguf.group(1)) + 0.55) / 8
+        return WeightFormat(size, size, 4 if size < 0.8 else 8, "int4")
     if word.startswith("nvfp4") or word in {"fp4", "modelopt_fp4"}:
         return WeightFormat(2.0 if moe else NVFP4_BYTES, NVFP4_BYTES, 4, "nvfp4")
     if word.startswith("mxfp4"):
         return WeightFormat(2.0 if moe else MXFP4_BYTES, MXFP4_BYTES, 4, "mxfp4")
-    if word.startswith(("int4", "awq", "gptq", "w4", "q4", "bitsandbytes", "bnb", "nf4", "auto_round", "compressed")):
+    if word.startswith(("int4", "awq", "gptq", "w4", "bitsandbytes", "bnb", "nf4", "auto_round", "compressed")):
         return WeightFormat(2.0 if moe else INT4_BYTES, INT4_BYTES, 4, "int4")
     return None
 

@@ -51,7 +51,8 @@ class Workload:
     """Mean lengths of requests in tokens, and how they come.
 
     `context_tokens` is the mean context of a decoding request; None = the prompt and half of the answer.
-    `requests` is how many one run sends; None = so many that the first wave does not weigh.
+    `requests` is how many a benchmark sends in all: the first come together. None = not known, as in published runs;
+    infinity = steady traffic that never comes in waves.
     """
 
     input_tokens: float = USUAL_INPUT_TOKENS

@@ -35,6 +35,7 @@ class Rates:
     interference: float
     first_s: float
     first: float
+    wave: float  # share of requests that come all at once, as those of closed loops with equal lengths do
     alike: float  # exponent: tokens of a batch choose experts as so many independent ones would
     accepted: float  # tokens of one request that a step yields (1 without speculation)
     verified: float  # tokens of one request that a step computes
@@ -99,6 +100,7 @@ def rates(
         interference=term("interference"),
         first_s=term("first_s"),
         first=term("first"),
+        wave=share("wave"),
         alike=min(1.0, term("alike")),
         accepted=term("accepted") if setup.speculative else 1.0,
         verified=4.0 if setup.speculative else 1.0,

@@ -44,7 +44,7 @@ def test_a_measured_point_is_nearly_met(concurrency: float) -> None:
     speed = make_rates()
     slow = scaled(speed, {"launch": 1.4, "experts": 1.3, "compute": 1.5})
     better, _ = calibrate(speed, [make_point(slow, concurrency)])
-    assert at(concurrency, better).tpot_s == pytest.approx(at(concurrency, slow).tpot_s, rel=0.07)
+    assert at(concurrency, better).tpot_s == pytest.approx(at(concurrency, slow).tpot_s, rel=0.09)
 
 
 def test_a_point_at_low_load_speaks_of_launches_more_than_of_prompts() -> None:
