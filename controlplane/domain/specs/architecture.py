@@ -35,9 +35,6 @@ def read(fields: Mapping[str, object], *, name: str = "") -> ModelFacts:
             assumptions.append(f"{field} is not known; what depends on it was left out.")
     heads = given.number("num_attention_heads") or 0
     attention = next((kind for kind in layers if kind.kv_heads or kind.latent_elements), Layers("none", 0))
-    kv_heads = given.number("num_key_value_heads") or attention.kv_heads
-    if heads and kv_heads and heads % kv_heads:
-        raise given.refuse("num_key_value_heads", kv_heads, f"a divisor of num_attention_heads ({heads})")
     idle = experts.routed_params * (experts.count - experts.active) // experts.count if experts else 0
     facts = ModelFacts(
         name=name,
@@ -47,7 +44,7 @@ def read(fields: Mapping[str, object], *, name: str = "") -> ModelFacts:
         hidden_size=hidden,
         num_hidden_layers=given.need("num_hidden_layers", most=reading.LARGEST_LAYERS),
         num_attention_heads=heads,
-        num_key_value_heads=kv_heads,
+        num_key_value_heads=_kv_heads(given, heads) or attention.kv_heads,
         head_dim=given.number("head_dim") or attention.head_dim,
         intermediate_size=given.number("intermediate_size", least=0) or given.number("moe_intermediate_size") or 0,
         vocab_size=vocab,
@@ -61,6 +58,13 @@ def read(fields: Mapping[str, object], *, name: str = "") -> ModelFacts:
         assumptions=tuple(assumptions),
     )
     return _with_replicated(facts, given)
+
+
+def _kv_heads(given: Fields, heads: int) -> int:
+    kv_heads = given.number("num_key_value_heads") or 0
+    if heads and kv_heads and heads % kv_heads:
+        raise given.refuse("num_key_value_heads", kv_heads, f"a divisor of num_attention_heads ({heads})")
+    return kv_heads
 
 
 def _layers(given: Fields) -> tuple[tuple[Layers, ...], list[str]]:

@@ -99,20 +99,17 @@ def _facts(
     tied = _tied(top, text, read_shape)
     embedding = read_shape.vocab * read_shape.hidden * (1 if tied else 2)
     head_bias = read_shape.vocab if read_shape.traits.head_bias else 0
-    layer_parameters = sum(block.parameters for block in blocks)
-    total = layer_parameters + embedding + head_bias + model.extra + model.fine_extra + model.lookup + tower
+    total = model.parameters + embedding + head_bias + tower
     if total > reading.LARGEST_TOTAL:
         right = f"widths that make up to {reading.LARGEST_TOTAL:.0e} parameters"
         raise text.refuse("hidden_size", read_shape.hidden, right)
-    idle = sum(block.feed_forward.routed - block.feed_forward.active_routed for block in blocks)
-    fine = sum(block.mixer.fine + block.feed_forward.fine + block.norms for block in blocks)
-    fine += model.fine_extra + head_bias
+    fine = model.fine_parameters + head_bias
     draft_layers, draft_parameters = draft.read(text, read_shape, blocks)
     return ModelFacts(
         name=name,
         family=top.text("model_type").lower() or read_shape.model_type,
         parameters=total,
-        active_parameters=total - idle,
+        active_parameters=total - model.idle_parameters,
         hidden_size=read_shape.hidden,
         num_hidden_layers=read_shape.layers,
         num_attention_heads=read_shape.heads,
@@ -133,6 +130,7 @@ def _facts(
         draft_parameters=draft_parameters,
         torch_dtype=_dtype(top, text),
         quantization=quantization_config.read(top) or quantization_config.read(text),
+        kv_cache_dtype=quantization_config.cache(top) or quantization_config.cache(text),
         source="config.json",
         assumptions=tuple(assumptions),
     )

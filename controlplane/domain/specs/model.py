@@ -85,6 +85,7 @@ class ModelFacts:
     draft_parameters: int = 0
     torch_dtype: str = "bfloat16"
     quantization: str | None = None  # of the files, as `precision.parse` names it; None = none
+    kv_cache_dtype: str | None = None  # that the files were calibrated for; None = they don't say
     weight_bytes: int | None = None  # exact, from safetensors headers, over all files
     weight_parts: WeightParts | None = None  # the same by part; None = not known from files
     source: str = ""  # config.json, safetensors, table

@@ -136,8 +136,9 @@ def parse(dtype: str | None, quantization: str | None, kv_cache_dtype: str | Non
 
 
 def _cache(kv_cache_dtype: str | None, plain: Unit, facts: ModelFacts) -> KvPrecision:
-    """Sparse latent attention (V3.2, GLM-5) in FP8 has a layout of its own."""
-    kv = kv_precision.parse(kv_cache_dtype, model_dtype=plain)
+    """Without a word on it, what the files were calibrated for. Sparse latent attention (V3.2, GLM-5) in FP8 has a
+    layout of its own."""
+    kv = kv_precision.parse(kv_cache_dtype, model_dtype=facts.kv_cache_dtype or plain)
     sparse = any(layers.kind == "mla" and layers.indexer_elements for layers in facts.layers)
     return kv_precision.parse("fp8_ds_mla", model_dtype=plain) if sparse and kv.name == "fp8" else kv
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controlplane.domain.specs import formats
+from controlplane.domain.specs import fields as reading
+from controlplane.domain.specs import formats, tensor_names
 from controlplane.domain.specs.fields import Fields
 
-_SMALL = 64  # items looked at in lists of names
+_SMALL = 64  # groups that are looked at
+_LAYERS = 16  # that names have to name one by one before all are meant
 
 
 def read(top: Fields) -> str | None:
@@ -84,20 +86,33 @@ def _modelopt(part: Fields) -> str:
 
 
 def _compressed_tensors(part: Fields) -> str:
-    """The first group of weights decides; `ignore` tells whether only experts are quantized."""
+    """The group with the fewest bits decides: it is that of feed-forwards and experts, which are most of a model.
+    `ignore` tells what is left out of it, and so does another group for attention."""
     groups = part.part("config_groups")
     if groups is None:
         found = formats.named(part.text("format"))
         if found is None:
             raise part.missing("config_groups", "an object of groups with weights.num_bits and weights.type")
         return found.name
-    for key, value in list(groups.values.items())[:_SMALL]:
-        if isinstance(value, Mapping):
-            group = Fields(value, where=f"{groups.where}{key}.", code=part.code)
-            weights = group.part("weights")
-            if weights is not None:
-                return _scheme(part, group, weights)
-    raise part.refuse("config_groups", groups.values, "an object of groups with weights.num_bits and weights.type")
+    read = [found for found in (_group_of(part, groups, key) for key in list(groups.values)[:_SMALL]) if found]
+    if not read:
+        raise part.refuse("config_groups", groups.values, "an object of groups with weights.num_bits and weights.type")
+    bits, name, _ = min(read, key=lambda group: group[0])
+    attention_apart = any(other > bits and "attn" in targets for other, _, targets in read)
+    return name + (":mlp" if attention_apart and not name.endswith((":mlp", ":experts")) else "")
+
+
+def _group_of(part: Fields, groups: Fields, key: str) -> tuple[float, str, str] | None:
+    """Bits of one group's weights, its name, and the texts of its targets."""
+    value = groups.values[key]
+    group = Fields(value, where=f"{groups.where}{key}.", code=part.code) if isinstance(value, Mapping) else None
+    weights = group.part("weights") if group is not None else None
+    if group is None or weights is None:
+        return None
+    name = _scheme(part, group, weights)
+    targets = group.values.get("targets")
+    text = " ".join(item for item in targets if isinstance(item, str)) if isinstance(targets, list | tuple) else ""
+    return formats.FORMATS[name.split(":")[0]].bits, name, text[:1000]
 
 
 def _scheme(part: Fields, group: Fields, weights: Fields) -> str:
@@ -105,7 +120,7 @@ def _scheme(part: Fields, group: Fields, weights: Fields) -> str:
     activations = group.part("input_activations")
     size = weights.number("group_size", least=-1)
     if kind == "float" and bits == 8:
-        return "fp8_block" if weights.text("strategy") == "block" else "fp8"
+        return ("fp8_block" if weights.text("strategy") == "block" else "fp8") + _left_out(part, part)
     if kind == "float" and bits == 4:
         return ("nvfp4" if size in (None, 16) else "mxfp4") + _left_out(part, part)
     names = {8: "int8" if activations is not None else "int8_w8a16", 4: "int4", 3: "int3", 2: "int2"}
@@ -116,7 +131,8 @@ def _scheme(part: Fields, group: Fields, weights: Fields) -> str:
 
 
 def _left_out(inner: Fields, part: Fields) -> str:
-    """`:experts` when attention and dense feed-forwards are left out, `:mlp` when attention alone is."""
+    """`:experts` when attention and shared experts are left out, `:mlp` when attention alone is. Names of towers and of
+    single layers don't count."""
     for holder, name in (
         (inner, "ignore"),
         (inner, "exclude_modules"),
@@ -125,11 +141,33 @@ def _left_out(inner: Fields, part: Fields) -> str:
     ):
         listed = holder.values.get(name)
         if isinstance(listed, list | tuple):
-            text = " ".join(item for item in listed[:5000] if isinstance(item, str))
-            attention = "self_attn" in text or ".attn" in text
-            shared = "shared_expert" in text.replace("shared_expert_gate", "")
-            return ":experts" if attention and shared else ":mlp" if attention else ""
+            names = [item for item in listed[:20_000] if isinstance(item, str)]
+            names = [item for item in names if tensor_names.part(item.replace("\\", "")) != "tower"]
+            if not _names_all(names, "self_attn"):
+                return ""
+            return ":experts" if _names_all(names, "shared_expert") else ":mlp"
     return ""
+
+
+def _names_all(names: list[str], word: str) -> bool:
+    """Whether a pattern, or as many layers as a small model has, name the part."""
+    found = [item for item in names if word in item and "shared_expert_gate" not in item]
+    return any("*" in item for item in found) or len({tensor_names.layer(item + ".") for item in found}) >= _LAYERS
+
+
+def cache(top: Fields) -> str | None:
+    """The precision of the KV cache that the files were calibrated for, or None where they say nothing."""
+    part = top.part("quantization_config")
+    if part is None:
+        return None
+    inner = part.part("quantization") or part
+    for holder in (inner, part):
+        scheme, algorithm = holder.values.get("kv_cache_scheme"), holder.values.get("kv_cache_quant_algo")
+        if isinstance(scheme, Mapping) and scheme.get("type") == "float":
+            return {8: "fp8", 4: "nvfp4"}.get(reading.whole_number(scheme.get("num_bits")) or 0)
+        if isinstance(algorithm, str) and algorithm.lower() in ("fp8", "nvfp4"):
+            return algorithm.lower()
+    return None
 
 
 def _plain(part: Fields) -> str:

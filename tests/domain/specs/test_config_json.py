@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.domain.errors import RefusedError
-from controlplane.domain.specs import config_json
+from controlplane.domain.specs import config_json, precision
 from controlplane.domain.specs.model import ModelFacts
 from tests.domain.specs.family_configs import FAMILIES
 
@@ -152,6 +152,16 @@ def test_draft_layers_stand_apart() -> None:
             "num_bits": 8, "type": "int"}, "input_activations": {"num_bits": 8}}}}, "int8"),
         ({"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": {
             "num_bits": 4, "type": "float", "group_size": 16}}}}, "nvfp4"),
+        ({"quant_method": "compressed-tensors", "config_groups": {
+            "group_0": {"weights": {"num_bits": 8, "type": "float", "strategy": "block"}, "targets": ["re:.*attn.*"]},
+            "group_1": {"weights": {"num_bits": 4, "type": "float", "group_size": 16}, "targets": ["re:.*ffn.*"]}}},
+         "nvfp4:mlp"),
+        ({"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": {"num_bits": 4,
+        "type": "int"}}},
+          "ignore": [f"visual.blocks.{layer}.attn.qkv" for layer in range(32)] + ["model.layers.0.self_attn.q_proj"]},
+         "int4"),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4",
+          "exclude_modules": [f"model.layers.{layer}.self_attn.q_proj" for layer in range(32)]}, "nvfp4:mlp"),
         ({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp8_e4m3"}}}, "fp8"),
         ({"quant_method": "torchao", "quant_type": {"default": {"_type": "Int4WeightOnlyConfig"}}}, "int4"),
         (None, None),
@@ -159,6 +169,20 @@ def test_draft_layers_stand_apart() -> None:
 )  # fmt: skip
 def test_the_files_own_quantization(quantization: dict[str, Any] | None, name: str | None) -> None:
     assert config_json.read(make_config(quantization_config=quantization)).quantization == name
+
+
+@pytest.mark.parametrize(
+    ("quantization", "cache"),
+    [
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}, "fp8"),
+        ({"quant_method": "fp8", "kv_cache_scheme": {"num_bits": 8, "type": "float", "dynamic": False}}, "fp8"),
+        ({"quant_method": "fp8", "kv_cache_scheme": None}, "bf16"),
+    ],
+)
+def test_the_files_say_which_cache_they_were_calibrated_for(quantization: dict[str, Any], cache: str) -> None:
+    facts = config_json.read(make_config(quantization_config=quantization))
+    assert precision.parse(None, None, None, facts).kv.name == cache
+    assert precision.parse(None, None, "bfloat16", facts).kv.name == "bf16"
 
 
 def test_a_real_config_json_counts_to_its_files(recorded_model: Path) -> None:

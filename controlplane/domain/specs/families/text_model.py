@@ -24,6 +24,22 @@ class TextModel:
     fine_extra: int = 0
     lookup: int = 0
 
+    @property
+    def parameters(self) -> int:
+        """Without embedding and head."""
+        return sum(block.parameters for block in self.blocks) + self.extra + self.fine_extra + self.lookup
+
+    @property
+    def idle_parameters(self) -> int:
+        """Of routed experts that one token doesn't go through."""
+        return sum(block.feed_forward.routed - block.feed_forward.active_routed for block in self.blocks)
+
+    @property
+    def fine_parameters(self) -> int:
+        """Norms, routers, biases, state parameters: what no method quantizes."""
+        fine = sum(block.mixer.fine + block.feed_forward.fine + block.norms for block in self.blocks)
+        return fine + self.fine_extra
+
 
 def read(fields: Fields, shape: Shape) -> TextModel:
     """Raises RefusedError naming the field."""
