@@ -106,11 +106,15 @@ def names() -> tuple[str, ...]:
     return tuple(sorted({name for name, _ in _table().values()}, key=str.lower))
 
 
-@lru_cache(maxsize=512)
 def find(name: str) -> ModelFacts | None:
     """Facts of a model by its name, for instance `Qwen/Qwen2.5-72B-Instruct-AWQ`; None for one that is not known."""
     if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME:
         return None
+    return _find(name)
+
+
+@lru_cache(maxsize=512)
+def _find(name: str) -> ModelFacts | None:
     words = _words(name)
     key, exact = _longest(words)
     if key is None:

@@ -115,6 +115,11 @@ def test_a_name_that_is_not_known_is_none(name: str) -> None:
     assert known_models.find(name) is None
 
 
+def test_what_is_no_text_is_not_known() -> None:
+    for value in ([], {}, 7, None, float("nan")):
+        assert known_models.find(value) is None  # type: ignore[arg-type]
+
+
 @given(st.text(max_size=400))
 def test_any_name_is_answered(name: str) -> None:
     facts = known_models.find(name)
