@@ -1,0 +1,1 @@
+"""How many cards a demand takes, and which demand given cards carry, with every sum shown."""

@@ -1,0 +1,209 @@
+"""From a demand and what one replica carries to replicas and cards, step by step.
+
+at the peak    ceil(peak / (a replica's rate x safety factor))
+on average     ceil(mean / (a replica's rate x utilization target))
+needed         the larger of both
+spare          as many replicas as the fullest node holds, at most as many as are needed (nodes are filled; spread
+                   more thinly, fewer would do)
+hot            ceil(needed x hot share), at least what the mean takes, and the spare ones; the others are cold
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controlplane.domain.capacity.demand import Demand
+from controlplane.domain.capacity.policy import Policy
+from controlplane.domain.capacity.site import Site
+from controlplane.domain.capacity.step import Step, whole
+from controlplane.domain.capacity.supply import Replica
+from controlplane.domain.errors import RefusedError
+from controlplane.domain.parallelism import cost
+from controlplane.domain.parallelism.figures import figure
+
+_USUAL_SITE = Site()
+MOST_REPLICAS = 10_000_000
+_SPIKY = 3.0  # peak to mean, from which hot cards would mostly idle
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Costs in the price's currency; None without a price. `cost_per_month` is of all cards, hot and cold, held all
+    the time; `hot_cost_per_month` of those that always run. `cost_per_million_tokens`: output tokens at the mean load.
+    """
+
+    replicas: int
+    cards: int
+    hot_replicas: int
+    hot_cards: int
+    cold_replicas: int
+    cold_cards: int
+    spare_replicas: int
+    nodes: int
+    utilization_at_peak: float
+    utilization_at_mean: float | None
+    in_flight_at_peak: float | None
+    cost_per_month: float | None
+    hot_cost_per_month: float | None
+    cost_per_million_tokens: float | None
+    steps: tuple[Step, ...]
+    reasons: tuple[str, ...]
+    advice: tuple[str, ...]
+
+
+def work_out(demand: Demand, replica: Replica, policy: Policy | None = None, site: Site = _USUAL_SITE) -> Plan:
+    """The plan. Raises RefusedError naming the field of a policy or site that can't be."""
+    policy = policy or Policy()
+    policy.check()
+    site.check()
+    steps = [Step("What a replica carries", replica.source, replica.requests_per_s, "requests/s")]
+    at_peak = _at_peak(demand, replica, policy, steps)
+    at_mean = _at_mean(demand, replica, policy, steps)
+    needed = max(at_peak, at_mean, 1)
+    spare = _spare(needed, replica, policy, site, steps)
+    hot = _hot(needed, at_mean, spare, policy, steps)
+    total = needed + spare
+    if total > MOST_REPLICAS:
+        right = "a demand that ten million replicas carry"
+        raise RefusedError(
+            "capacity", f"{total:,} replicas would be needed.", fields={"peak_requests_per_s": right}, hint=right
+        )
+    nodes = site.nodes_for(total, replica)
+    if spare and site.replicas_a_node(replica):
+        nodes = max(nodes, 2)
+    cards = total * replica.cards
+    steps.append(Step("Cards", f"{total} replicas x {replica.cards} {_cards(replica.cards)} = {cards}", cards, "cards"))
+    month = _month(cards, hot * replica.cards, policy, site, steps)
+    return Plan(
+        replicas=total,
+        cards=cards,
+        hot_replicas=hot,
+        hot_cards=hot * replica.cards,
+        cold_replicas=total - hot,
+        cold_cards=(total - hot) * replica.cards,
+        spare_replicas=spare,
+        nodes=nodes,
+        utilization_at_peak=demand.peak_requests_per_s / (total * replica.requests_per_s),
+        utilization_at_mean=_share(demand.mean_requests_per_s, total * replica.requests_per_s),
+        in_flight_at_peak=_in_flight(demand, replica, steps),
+        cost_per_month=month[0],
+        hot_cost_per_month=month[1],
+        cost_per_million_tokens=_per_million(demand, cards, site),
+        steps=tuple(steps),
+        reasons=_reasons(demand, at_peak, at_mean, spare, total - hot),
+        advice=(*policy.advice(), *_advice(demand)),
+    )
+
+
+def _at_peak(demand: Demand, replica: Replica, policy: Policy, steps: list[Step]) -> int:
+    counted = replica.requests_per_s * policy.safety_factor
+    found = whole(demand.peak_requests_per_s / counted)
+    working = (
+        f"{figure(demand.peak_requests_per_s)} requests/s / ({figure(replica.requests_per_s)} x safety "
+        f"{policy.safety_factor:g}) = {figure(demand.peak_requests_per_s / counted)}, rounded up to {found}"
+    )
+    steps.append(Step("Replicas at the peak", working, found, "replicas"))
+    return found
+
+
+def _at_mean(demand: Demand, replica: Replica, policy: Policy, steps: list[Step]) -> int:
+    """0 where the mean is not known."""
+    mean = demand.mean_requests_per_s
+    if mean is None:
+        return 0
+    counted = replica.requests_per_s * policy.utilization_target
+    found = whole(mean / counted)
+    working = (
+        f"{figure(mean)} requests/s / ({figure(replica.requests_per_s)} x utilization "
+        f"{policy.utilization_target:g}) = {figure(mean / counted)}, rounded up to {found}"
+    )
+    steps.append(Step("Replicas on average", working, found, "replicas"))
+    return found
+
+
+def _spare(needed: int, replica: Replica, policy: Policy, site: Site, steps: list[Step]) -> int:
+    if not policy.survive_node_loss:
+        return 0
+    lost = site.lost_with_a_node(replica)
+    found = min(lost, needed)
+    node = f"a node of {site.cards_per_node} cards holds {lost} {'replica' if lost == 1 else 'replicas'}"
+    working = f"{node}; {needed} are needed, so {found} more are kept" if lost > needed else f"{node}: {found} more"
+    steps.append(Step("Spare for one node lost", working, found, "replicas"))
+    return found
+
+
+def _hot(needed: int, at_mean: int, spare: int, policy: Policy, steps: list[Step]) -> int:
+    share = min(needed, whole(needed * policy.hot_share))
+    working = f"{needed} x {policy.hot_share:g} = {share}"
+    if at_mean > share:
+        working += f", raised to the {at_mean} that the mean load takes"
+        share = min(needed, at_mean)
+    if spare:
+        working += f", and the {spare} spare, which have to be there when a node is lost"
+    steps.append(Step("Hot replicas", working, share + spare, "replicas"))
+    steps.append(Step("Cold replicas", f"{needed + spare} - {share + spare}", needed - share, "replicas"))
+    return share + spare
+
+
+def _month(
+    cards: int, hot_cards: int, policy: Policy, site: Site, steps: list[Step]
+) -> tuple[float | None, float | None]:
+    price = site.price_per_hour
+    if price is None:
+        return None, None
+    hours = policy.hours_per_month
+    found = cards * price * hours
+    working = f"{cards} {_cards(cards)} x {price:g} an hour x {hours:g} h = {figure(found)}"
+    steps.append(Step("Cost a month, all cards held", working, found, "currency"))
+    hot = hot_cards * price * hours
+    working = f"{hot_cards} {_cards(hot_cards)} x {price:g} an hour x {hours:g} h = {figure(hot)}"
+    steps.append(Step("Cost a month of hot cards alone", working, hot, "currency"))
+    return found, hot
+
+
+def _in_flight(demand: Demand, replica: Replica, steps: list[Step]) -> float | None:
+    """Requests at once at the peak, by Little's law at the replica's own times."""
+    if replica.in_flight is None:
+        return None
+    stay_s = replica.in_flight / replica.requests_per_s
+    found = demand.peak_requests_per_s * stay_s
+    working = f"{figure(demand.peak_requests_per_s)} requests/s x {figure(stay_s)} s a request = {figure(found)}"
+    steps.append(Step("Requests in flight at the peak, at most", working, found, "requests"))
+    return found
+
+
+def _per_million(demand: Demand, cards: int, site: Site) -> float | None:
+    mean = demand.mean_requests_per_s or demand.peak_requests_per_s
+    return cost.per_million_tokens(cards, site.price_per_hour, mean * demand.output.mean)
+
+
+def _reasons(demand: Demand, at_peak: int, at_mean: int, spare: int, cold: int) -> tuple[str, ...]:
+    found = []
+    if at_mean > at_peak:
+        found.append("The mean load decides: at the utilization target it takes more replicas than the peak does.")
+    else:
+        found.append("The peak decides.")
+    if spare:
+        found.append("One node may be lost at the peak without leaving the objective.")
+    if cold:
+        found.append(
+            f"{cold} cold {'replica is' if cold == 1 else 'replicas are'} started for the peak; their cards serve "
+            "offline work or other models in between, or are handed back."
+        )
+    return tuple(dict.fromkeys((*found, *demand.assumptions())))
+
+
+def _advice(demand: Demand) -> tuple[str, ...]:
+    mean = demand.mean_requests_per_s
+    if mean is None or demand.peak_requests_per_s < _SPIKY * mean:
+        return ()
+    ratio = demand.peak_requests_per_s / mean
+    return (f"The peak is {ratio:.1f} times the mean: a larger cold pool, or batch work beside, would use the cards.",)
+
+
+def _share(part: float | None, whole_: float) -> float | None:
+    return None if part is None else part / whole_
+
+
+def _cards(count: int) -> str:
+    return "card" if count == 1 else "cards"

@@ -1,0 +1,117 @@
+"""One split that fits, with its ledger, its predicted latency at the asked load, and what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from controlplane.domain.ledger.result import Ledger
+from controlplane.domain.parallelism import cost, speed
+from controlplane.domain.parallelism.copies import Fitting
+from controlplane.domain.parallelism.layout import Layout
+from controlplane.domain.parallelism.question import Load, Question
+from controlplane.domain.parallelism.split import Split
+from controlplane.domain.performance.curve import Point
+
+HEAD_ROOM = 0.85  # share of what is carried within the objective up to which a load counts as carried at ease
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """All points are of all copies together; `ledger` is of one card.
+
+    `at_load`: at the asked load, or at what is carried where none was asked. `saturated`: the load is more than it
+    completes. `carried`: the largest load within the objective, None = even one request at a time is slower.
+    `most`: full use, whatever the latency. Costs are per million output tokens, in the price's currency, idle cards
+    included. `communication_share` is of a decoding step at the asked load.
+    """
+
+    split: Split
+    layout: Layout
+    ledger: Ledger
+    at_load: Point
+    carried: Point | None
+    most: Point
+    curve: tuple[Point, ...]
+    saturated: bool
+    meets_objective: bool
+    at_ease: bool
+    excess: float
+    communication_share: float
+    cost_at_load: float | None
+    cost_when_full: float | None
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def copies(self) -> int:
+        return self.layout.copies
+
+    @property
+    def cards(self) -> int:
+        """Cards that work."""
+        return self.copies * self.split.cards
+
+
+def work_out(question: Question, fitting: Fitting) -> Candidate:
+    """The figures of one split; reasons come with the ranking."""
+    copy = speed.Copy(question, fitting.split, fitting.ledger, fitting.layout)
+    found = speed.of(copy, question.target)
+    copies = fitting.layout.copies
+    asked, saturated = _asked(copy, found, question.load, copies)
+    meets = not saturated and speed.meets(asked, question.target)
+    price, held = question.hardware.price, question.hardware.cards
+    full = found.most if question.purpose == "offline" else found.carried
+    at_load = _all(asked, copies)
+    carried = None if found.carried is None else _all(found.carried, copies)
+    tokens = _answered(question.load, at_load) * question.load.lengths.output_tokens
+    return Candidate(
+        split=fitting.split,
+        layout=fitting.layout,
+        ledger=fitting.ledger,
+        at_load=at_load,
+        carried=carried,
+        most=_all(found.most, copies),
+        curve=tuple(_all(point, copies) for point in found.points),
+        saturated=saturated,
+        meets_objective=meets,
+        at_ease=meets and _at_ease(question.load, carried),
+        excess=speed.excess(asked, question.target),
+        communication_share=copy.communication_share(asked.running),
+        cost_at_load=cost.per_million_tokens(held, price, tokens),
+        cost_when_full=None if full is None else cost.per_million_tokens(held, price, full.output_tok_s * copies),
+    )
+
+
+def _asked(copy: speed.Copy, found: speed.Speed, load: Load, copies: int) -> tuple[Point, bool]:
+    """The point of one copy at its share of the load, and whether the load is more than it completes."""
+    if load.requests_per_s is not None:
+        point, completes = speed.at_rate(copy, found, load.requests_per_s / copies)
+        return point, not completes
+    if load.concurrency is not None:
+        each = load.concurrency / copies
+        return copy.point(each), each > max(found.seats, 1.0)
+    offline = copy.question.purpose == "offline"
+    return found.most if offline or found.carried is None else found.carried, False
+
+
+def _answered(load: Load, point: Point) -> float:
+    """Requests a second that are completed: the asked rate, where it is completed."""
+    return point.requests_s if load.requests_per_s is None else min(load.requests_per_s, point.requests_s)
+
+
+def _at_ease(load: Load, carried: Point | None) -> bool:
+    if carried is None:
+        return False
+    if load.requests_per_s is not None:
+        return load.requests_per_s <= HEAD_ROOM * carried.requests_s
+    return load.concurrency is None or load.concurrency <= HEAD_ROOM * carried.concurrency
+
+
+def _all(point: Point, copies: int) -> Point:
+    """The point of one copy as it is of all of them."""
+    return replace(
+        point,
+        concurrency=point.concurrency * copies,
+        running=point.running * copies,
+        output_tok_s=point.output_tok_s * copies,
+        requests_s=point.requests_s * copies,
+    )
