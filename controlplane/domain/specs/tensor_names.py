@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Literal
 
 Part = Literal["routed_experts", "embedding", "head", "tower", "draft", "replicated", "rest", "unused"]
@@ -28,8 +29,16 @@ _REPLICATED = re.compile(
 _LAYER = re.compile(r"(^|\.)(layers|h|blocks|block)\.(\d{1,6})\.")
 
 
+_NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")  # of a layer or an expert
+
+
 def part(name: str) -> Part:
     """The part of one tensor; what is not recognized belongs to the rest."""
+    return _part(_NUMBER.sub("0", name))
+
+
+@lru_cache(maxsize=4096)
+def _part(name: str) -> Part:
     if _UNUSED.match(name):
         return "unused"
     if _DRAFT.search(name):

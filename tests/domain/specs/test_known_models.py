@@ -116,7 +116,8 @@ def test_a_name_that_is_not_known_is_none(name: str) -> None:
 
 
 def test_what_is_no_text_is_not_known() -> None:
-    for value in ([], {}, 7, None, float("nan")):
+    values: list[object] = [[], {}, 7, None, float("nan")]
+    for value in values:
         assert known_models.find(value) is None  # type: ignore[arg-type]
 
 
