@@ -64,12 +64,12 @@ def main() -> int:
 
 
 def rows_of(files: Iterable[list[dict[str, Any]]]) -> list[Row]:
-    """Rows with a time per output token at a fixed concurrency; a measurement listed twice counts once."""
+    """Rows with a time per output token; a measurement listed twice counts once."""
     found: list[Row] = []
     seen: set[tuple[object, ...]] = set()
     for case in (case for cases in files for case in cases):
         tpot_ms = case.get("tpot_mean_ms") or case.get("tpot_p50_ms")
-        if not tpot_ms or case["tier"] == "C" or case["plausibility"] or case["load_mode"] != "closed_loop":
+        if not tpot_ms or case["tier"] == "C" or case["plausibility"]:
             continue
         same = tuple(case[name] for name in ("gpu", "engine", "dtype", "tp", "ep", "dp", "input_len", "output_len"))
         key = (*same, case["concurrency"], tpot_ms)

@@ -16,6 +16,18 @@ USUAL_REST_BYTES = 2 * GIB
 LEAST_SHARE = 0.06  # of the card
 
 
+def usual_max_seqs(setup: Setup) -> float:
+    """Requests an engine runs at once without a setting; each rank of data-parallel attention has its own.
+
+    vLLM: 256, and 1024 on cards of 70 GiB and more but the A100. Others: as memory allows, at most 2048.
+    """
+    if "vllm" not in setup.engine.lower():
+        return 2048.0 * setup.attention_parallel
+    card = setup.accelerator
+    large = usable_bytes(card) >= 70 * GIB and card.architecture != "Ampere"
+    return (1024.0 if large else 256.0) * setup.attention_parallel
+
+
 def kv_tokens(setup: Setup, work: Work, load: Workload) -> float:
     """Tokens of context that fit at the load's mean length; at least `LEAST_SHARE` of the card is cache."""
     if setup.kv_capacity_tokens is not None:

@@ -21,6 +21,7 @@ START: dict[str, float] = {
     "alike": -0.1,  # tokens choose alike: a batch touches as many experts as tokens ** exp(alike) independent ones
     "kv": -0.5,
     "compute": -0.7,  # share of the dense peak
+    "compute:older": 0.4,  # cards with few FLOPs for their bandwidth are easier to keep busy
     "attention": -1.2,  # share of the dense peak, in attention over long prompts
     "sequence_s": -11.5,  # 10 us a request and step
     "interference": 0.0,  # of a prompt's time, what running requests feel

@@ -10,7 +10,6 @@ from controlplane.domain.performance.closed_loop import Limits, State, solve
 from controlplane.domain.performance.setup import LoadMode, Workload
 from controlplane.domain.performance.step_time import Rates
 
-USUAL_MAX_SEQS = 256  # vLLM's default for a server on most cards; what "as much as it carries" means without a setting
 MOST_CONCURRENCY = 1_000_000.0
 HALVINGS = 30
 
@@ -23,9 +22,13 @@ def state_of(
     *,
     concurrency: float | None,
     requests_per_s: float | None,
+    usual_max_seqs: float,
 ) -> State:
-    """State of one copy; `concurrency` and `requests_per_s` are of this copy."""
-    bounded = replace(limits, requests=min(limits.requests, USUAL_MAX_SEQS))
+    """State of one copy; `concurrency` and `requests_per_s` are of this copy.
+
+    `usual_max_seqs` bounds what runs at once where the load itself does not.
+    """
+    bounded = replace(limits, requests=min(limits.requests, usual_max_seqs))
     if mode == "open_loop" and requests_per_s is not None:
         return _at_rate(speed, load, bounded, requests_per_s)
     if mode == "closed_loop" or (concurrency is not None and mode != "burst"):

@@ -50,6 +50,7 @@ def state_at(question: Question, speed: Rates) -> State:
         question.mode,
         concurrency=None if sent is None else max(1.0, sent / copies),
         requests_per_s=None if question.requests_per_s is None else question.requests_per_s / copies,
+        usual_max_seqs=capacity_rule.usual_max_seqs(question.setup),
     )
 
 
