@@ -89,6 +89,8 @@ def latent(fields: Fields, shape: Shape) -> Mixer:
     else:
         query = hidden * count * (nope + rope)
     up = query + kv_rank * count * (nope + value) + count * value * hidden
+    if fields.flag("mla_use_output_gate", False):
+        up += hidden * count * value
     if fields.values.get("attention_bias") is True:
         fine += (query_rank + kv_rank + rope if query_rank else kv_rank + rope) + hidden
     indexer_dim = fields.number("index_head_dim", least=0) or 0

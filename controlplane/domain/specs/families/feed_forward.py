@@ -34,7 +34,8 @@ def experts(fields: Fields, shape: Shape) -> FeedForward:
     count, active, width = routed_experts(fields, shape)
     hidden, traits = shape.hidden, shape.traits
     matrices = 3 if traits.gated else 2
-    latent = fields.number("moe_latent_size", least=0) or 0  # experts work on a narrower copy (Nemotron 3 Super)
+    # experts may work on a narrower copy of the hidden state (Nemotron 3 Super, Kimi K3)
+    latent = fields.number("moe_latent_size", "routed_expert_hidden_size", least=0) or 0
     one = matrices * (latent or hidden) * width
     fine = hidden * count
     fine += count if traits.router_correction and fields.values.get("use_routing_bias") is not False else 0

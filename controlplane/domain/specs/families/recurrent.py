@@ -94,7 +94,8 @@ def kimi_delta(fields: Fields, shape: Shape) -> Mixer:
     count, width = part.need(names[0]), part.need(names[1])
     kernel = part.number("short_conv_kernel_size", "linear_conv_kernel_dim") or 4
     inner = count * width
-    gates = 2 * (hidden * width + width * inner) + hidden * count
+    narrow = hidden * width + width * inner
+    gates = narrow + (hidden * inner if part.flag("use_full_rank_gate", False) else narrow) + hidden * count
     projections = 3 * hidden * inner + inner * hidden + gates
     fine = 3 * inner * kernel + inner + count + width
     kept = StateShape((kernel - 1) * 3 * inner, count * width * width, 4)

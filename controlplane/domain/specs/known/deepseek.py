@@ -42,6 +42,17 @@ _KIMI_LINEAR = _latent(
         "kda_layers": [1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 14, 15, 17, 18, 19, 21, 22, 23, 25, 26],
     },
 )  # fmt: skip
+_K3 = _latent(
+    "kimi_linear", 7168, 33792, 93, 96, 163840, 896, 16, 3072, 2, 1, q_lora_rank=1536, mla_use_output_gate=True,
+    routed_expert_hidden_size=3584, max_position_embeddings=1048576, quantization_config={"quant_method": "mxfp4"},
+    linear_attn_config={
+        "num_heads": 96, "head_dim": 128, "short_conv_kernel_size": 4, "use_full_rank_gate": True,
+        "kda_layers": [layer for layer in range(1, 93) if layer % 4],
+    },
+)  # fmt: skip
+_K3_TOWER = {"model_type": "kimi_k3_vision", "vt_hidden_size": 1024, "vt_intermediate_size": 4096,
+             "vt_num_hidden_layers": 27, "patch_size": 14, "init_pos_emb_height": 64,
+             "init_pos_emb_width": 64}  # fmt: skip
 _K25 = seeing("kimi_k25", changed(_K2_THINKING), _MOON_TOWER)
 
 
@@ -96,6 +107,7 @@ MODELS: dict[str, Config] = {
     "Kimi-K2-Thinking": _K2_THINKING,
     "Kimi-K2.5": _K25,
     "Kimi-K2.6": _K25,
+    "Kimi-K3": seeing("kimi_k3", _K3, _K3_TOWER),
     "Kimi-Linear-48B-A3B": _KIMI_LINEAR,
     "Moonlight-16B-A3B": changed(_MOONLIGHT, max_position_embeddings=8192),
     "Kimi-VL-A3B": seeing("kimi_vl", _MOONLIGHT, {**_MOON_TOWER, "hidden_size": 1152, "intermediate_size": 4304,
