@@ -52,15 +52,18 @@ _KINDS: dict[str, KvPrecision] = {
         KvPrecision("int8_per_token_head", 8, head_bytes=4),
         KvPrecision("int4_per_token_head", 4, head_bytes=4),
         KvPrecision("nvfp4", 4 + 8 / 16),
-        KvPrecision("turboquant_k8v4", 6, head_bytes=2),  # keys 8 bits, values 4 with a scale and a zero point
-        KvPrecision("turboquant_4bit_nc", 4, head_bytes=4),
+        # TurboQuant: the mean of a key (with its norm, or in FP8) and a value (with a scale and a zero point)
+        KvPrecision("turboquant_k8v4", 6, head_bytes=2),
+        KvPrecision("turboquant_4bit_nc", 4, head_bytes=3),
+        KvPrecision("turboquant_k3v4_nc", 3.5, head_bytes=3),
+        KvPrecision("turboquant_3bit_nc", 3, head_bytes=3),
         KvPrecision("int4", 4 + 16 / 64),
     )
 }
 _ALIASES = {
     "float32": "fp32", "float": "fp32", "bfloat16": "bf16", "float16": "fp16", "half": "fp16", "fp8_e4m3": "fp8",
     "fp8_e5m2": "fp8", "fp8_e4m3fn": "fp8", "fp8_inc": "fp8", "e4m3": "fp8", "e5m2": "fp8", "float8": "fp8",
-    "int8_per_token": "int8_per_token_head", "nvfp4_4over6": "nvfp4", "fp4": "nvfp4", "q8_0": "int8", "q4_0": "int4",
+    "tq_t4nc": "turboquant_4bit_nc", "int8_per_token": "int8_per_token_head", "nvfp4_4over6": "nvfp4", "fp4": "nvfp4", "q8_0": "int8", "q4_0": "int4",
     "fp8_e4m3_per_token_head": "fp8_per_token_head",
 }  # fmt: skip
 NAMES = tuple(_KINDS)

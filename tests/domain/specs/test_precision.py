@@ -97,6 +97,8 @@ def test_the_cache_has_its_own_precision() -> None:
     assert precision.parse(None, None, "fp8_ds_mla", make_facts()).kv.latent_bytes(576) == 656
     assert precision.parse(None, None, "nvfp4", make_facts()).kv.vector_bytes(128) == 72
     assert cache.indexer_bytes(128) == 132
+    assert precision.parse(None, None, "tq-t4nc", make_facts()).kv.vector_bytes(256) == 131  # of 130 and 132
+    assert precision.parse(None, None, "turboquant_k8v4", make_facts()).kv.vector_bytes(128) == 98  # of 128 and 68
 
 
 def test_an_unknown_cache_type_is_refused() -> None:
