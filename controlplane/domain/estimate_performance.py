@@ -22,7 +22,9 @@ MOST_POINTS = 8  # of one series that are used: more add cost and nothing else
 Point = tuple[Question, float]
 
 
-def run(cases: Sequence[object], *, calibrate: bool, find_model: FindModel = known_models.find) -> list[dict[str, object]]:
+def run(
+    cases: Sequence[object], *, calibrate: bool, find_model: FindModel = known_models.find
+) -> list[dict[str, object]]:
     """Predictions with `case_id`, `ttft_ms`, `tpot_ms`, `output_tok_s`, `limit`, `assumptions`, or `error`."""
     read = [_read(case, find_model) for case in cases]
     points = _points(cases, read) if calibrate else {}
@@ -61,17 +63,26 @@ def _measured(case: Mapping[str, object]) -> float | None:
     return None
 
 
+def _case_id(case: object) -> str | int | float | None:
+    """The name of the case as given, `id` where there is no `case_id`; None where it is nothing that names."""
+    if not isinstance(case, Mapping):
+        return None
+    given = case.get("id") if case.get("case_id") is None else case["case_id"]
+    if isinstance(given, float):
+        return given if isfinite(given) else None
+    return given if isinstance(given, (str, int)) else None
+
+
 def _answer(
     case: object, question: Question | RefusedError, points: dict[str, list[tuple[int, Point]]], index: int
 ) -> dict[str, object]:
     if isinstance(question, RefusedError):
-        case_id = case.get("case_id", case.get("id")) if isinstance(case, Mapping) else None
         error = {"code": question.code, "message": question.message, "fields": question.fields}
-        return {"case_id": case_id if isinstance(case_id, (str, int)) else None, "error": error}
+        return {"case_id": _case_id(case), "error": error}
     others = [point for row, point in points.get(question.series_id or "", []) if row != index][:MOST_POINTS]
     found = predictor.predict(question, others)
     answer: dict[str, object] = {
-        "case_id": question.case_id,
+        "case_id": _case_id(case),
         "ttft_ms": round(found.ttft_ms, 3),
         "tpot_ms": round(found.tpot_ms, 4),
         "output_tok_s": round(found.output_tok_s, 2),

@@ -46,6 +46,14 @@ def test_case_id_wins_over_id() -> None:
     assert ask(make_case(case_id=7))[0]["case_id"] == 7
 
 
+@pytest.mark.parametrize("name", [float("nan"), float("inf"), ["a"], {"a": 1}])
+def test_a_name_that_is_none_is_dropped(name: object) -> None:
+    (answer,) = ask(make_case(case_id=name))
+    assert answer["case_id"] is None
+    assert ask(make_case(case_id=None))[0]["case_id"] == "a"
+    json.dumps(answer, allow_nan=False)
+
+
 def test_no_cases_no_answers() -> None:
     assert ask() == []
 
@@ -162,6 +170,7 @@ JSON = st.recursive(
 @given(st.sampled_from(sorted(make_case())), JSON)
 def test_any_value_in_any_field_gives_an_answer_or_an_error(field: str, value: object) -> None:
     (answer,) = ask(make_case(**{field: value}), calibrate=True)
+    json.dumps(answer, allow_nan=False)
     assert ("error" in answer) != ("tpot_ms" in answer)
     if "tpot_ms" in answer:
         assert 0 < answer["tpot_ms"] < 1e9

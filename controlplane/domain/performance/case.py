@@ -33,7 +33,6 @@ LOAD_MODES: tuple[LoadMode, ...] = ("closed_loop", "open_loop", "burst", "max_lo
 class Question:
     """One case, understood."""
 
-    case_id: object
     series_id: str | None
     model: ModelFacts
     setup: Setup
@@ -58,7 +57,6 @@ def read(case: Case, find_model: FindModel) -> Question:
     if concurrency is None and mode == "closed_loop":
         concurrency = _missing_concurrency(case, notes)
     return Question(
-        case_id=case.get("case_id", case.get("id")),
         series_id=fields.text(case, "series_id"),
         model=model,
         setup=setup,

@@ -40,8 +40,13 @@ def state_of(
 
 
 def _at_rate(speed: Rates, load: Workload, limits: Limits, rate: float) -> State:
-    """The smallest concurrency that completes `rate` requests a second; saturation where none does."""
+    """The smallest concurrency that completes `rate` requests a second; saturation where none does.
+
+    A run of so many requests has half of them in flight at most, on average, however fast they come.
+    """
     low, high = 1.0, limits.running(load)
+    if load.requests is not None:
+        high = max(low, min(high, load.requests / 2))
     full = solve(speed, load, limits, high)
     if full.requests_per_s <= rate:
         return full
