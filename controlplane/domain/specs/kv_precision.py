@@ -63,7 +63,8 @@ _KINDS: dict[str, KvPrecision] = {
 _ALIASES = {
     "float32": "fp32", "float": "fp32", "bfloat16": "bf16", "float16": "fp16", "half": "fp16", "fp8_e4m3": "fp8",
     "fp8_e5m2": "fp8", "fp8_e4m3fn": "fp8", "fp8_inc": "fp8", "e4m3": "fp8", "e5m2": "fp8", "float8": "fp8",
-    "tq_t4nc": "turboquant_4bit_nc", "int8_per_token": "int8_per_token_head", "nvfp4_4over6": "nvfp4", "fp4": "nvfp4", "q8_0": "int8", "q4_0": "int4",
+    "tq_t4nc": "turboquant_4bit_nc", "int8_per_token": "int8_per_token_head", "nvfp4_4over6": "nvfp4", "fp4": "nvfp4",
+    "q8_0": "int8", "q4_0": "int4",
     "fp8_e4m3_per_token_head": "fp8_per_token_head",
 }  # fmt: skip
 NAMES = tuple(_KINDS)
