@@ -106,7 +106,7 @@ def uncalibrated(rows: Sequence[Row], known: Coefficients) -> list[Error]:
     ]
 
 
-def calibrated(rows: Sequence[Row], which: str) -> list[Error]:
+def calibrated(rows: Sequence[Row], which: str, known: Coefficients = COEFFICIENTS) -> list[Error]:
     """Errors of the other points of each series when one is known."""
     series: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
@@ -119,7 +119,9 @@ def calibrated(rows: Sequence[Row], which: str) -> list[Error]:
             one = points[place]
             factors = ((one.question, one.tpot_s),)
             found += [
-                Error(group_of(row), abs(predictor.predict(row.question, factors).tpot_ms / 1e3 / row.tpot_s - 1))
+                Error(
+                    group_of(row), abs(predictor.predict(row.question, factors, known).tpot_ms / 1e3 / row.tpot_s - 1)
+                )
                 for row in points
                 if row is not one
             ]
@@ -135,10 +137,15 @@ def cross(rows: Sequence[Row]) -> dict[str, Any]:
     }
     figures: dict[str, Any] = {}
     for name, key in ways.items():
-        errors: list[Error] = []
+        plain: list[Error] = []
+        corrected: list[Error] = []
         for known, asked in performance_fit.folds(rows, key):
-            errors += uncalibrated(asked, performance_fit.learn(known, start=COEFFICIENTS, rounds=3))
-        figures[f"tpot uncalibrated, {name} left out"] = summary(errors)
+            coefficients = performance_fit.learn(known, start=COEFFICIENTS, rounds=2)
+            plain += uncalibrated(asked, coefficients)
+            corrected += calibrated(asked, "any", coefficients)
+        figures[f"tpot uncalibrated, {name} left out"] = summary(plain)
+        figures[f"tpot, any point known, {name} left out"] = summary(corrected)
+        print(f"{name} left out: {summary(plain)}, one point known: {summary(corrected)}", file=sys.stderr)
     return figures
 
 
