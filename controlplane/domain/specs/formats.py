@@ -32,6 +32,7 @@ class Format:
     native: Unit = "bf16"
     unpacked_in_kernel: bool = False
     scope: Scope = "linear"
+    least_capability: float = 7.5  # of NVIDIA cards for which engines have kernels that unpack it (Marlin and others)
 
     def bits_per_weight(self, group: int | None = None) -> float:
         size = group or self.group
@@ -52,12 +53,16 @@ FORMATS: dict[str, Format] = {
         Format("int8_experts", "INT8 experts", 8, unpacked_in_kernel=True, scope="experts"),
         Format("int4", "INT4", 4, group=128, unpacked_in_kernel=True),
         Format("int4_awq", "INT4 (AWQ)", 4, group=128, zero_point_bits=4, unpacked_in_kernel=True),
-        Format("int4_gptq", "INT4 (GPTQ)", 4, group=128, zero_point_bits=4, unpacked_in_kernel=True),
+        Format(
+            "int4_gptq", "INT4 (GPTQ)", 4, group=128, zero_point_bits=4, unpacked_in_kernel=True, least_capability=6.0
+        ),
         Format("int3", "INT3", 3, group=128, zero_point_bits=3, unpacked_in_kernel=True),
         Format("int2", "INT2", 2, group=128, zero_point_bits=2, unpacked_in_kernel=True),
-        Format("mxfp4", "MXFP4", 4, group=32, scale_bits=8, native="fp4"),
+        Format("mxfp4", "MXFP4", 4, group=32, scale_bits=8, native="fp4", least_capability=8.0),
         Format("nvfp4", "NVFP4", 4, group=16, scale_bits=8, native="fp4"),
-        Format("bnb_nf4", "bitsandbytes 4 bit", 4, group=64, scale_bits=32, unpacked_in_kernel=True),
+        Format(
+            "bnb_nf4", "bitsandbytes 4 bit", 4, group=64, scale_bits=32, unpacked_in_kernel=True, least_capability=7.0
+        ),
         Format("bnb_int8", "bitsandbytes 8 bit", 8, native="int8"),
     )
 }
@@ -93,7 +98,9 @@ def gguf(kind: str) -> Format | None:
     if bits is None:
         return None
     name = kind.upper()
-    return Format(f"gguf:{name}", f"GGUF {name}", bits, unpacked_in_kernel=bits < 16, scope="file")
+    return Format(
+        f"gguf:{name}", f"GGUF {name}", bits, unpacked_in_kernel=bits < 16, scope="file", least_capability=6.0
+    )
 
 
 def named(text: str) -> Format | None:

@@ -204,7 +204,6 @@ def _unknown(field: str, value: object) -> RefusedError:
 _UNIT_FIGURES: dict[Unit, str] = {
     "bf16": "bf16_flops", "fp16": "fp16_flops", "fp8": "fp8_flops", "int8": "int8_ops", "fp4": "fp4_flops",
 }  # fmt: skip
-_UNPACKING_CAPABILITY = 7.5  # NVIDIA cards from which engines unpack small weights inside the multiplication (Marlin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +225,11 @@ def support(precision: Precision, accelerator: AcceleratorFacts) -> Support:
     if not precision.weights.unpacked_in_kernel and getattr(accelerator, _UNIT_FIGURES[unit]):
         return Support("native", f"{card} multiplies {precision.weights.label} as it is stored.")
     capability = _capability(accelerator)
-    if accelerator.vendor.lower() == "nvidia" and capability is not None and capability < _UNPACKING_CAPABILITY:
+    if (
+        accelerator.vendor.lower() == "nvidia"
+        and capability is not None
+        and capability < precision.weights.least_capability
+    ):
         return Support("none", f"Engines have no kernels for {precision.weights.label} on {card} ({capability}).")
     why = f"{precision.weights.label} is unpacked to 16 bits on {card}: it saves memory and bandwidth, not calculation."
     return Support("emulated", why)

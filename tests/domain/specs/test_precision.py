@@ -116,5 +116,6 @@ def test_a_card_multiplies_what_its_vendor_states_a_rate_for() -> None:
         precision.support(precision.parse("bf16", None, None, make_facts()), make_card("7.5", bf16=None)).level
         == "none"
     )
+    assert precision.support(precision.parse(None, "gptq", None, make_facts()), make_card("7.0")).level == "emulated"
     int4 = precision.parse(None, "int4", None, make_facts())
     assert precision.support(int4, make_card("9.0", fp8=2e15)).level == "emulated"
