@@ -132,7 +132,7 @@ def cross(rows: Sequence[Row]) -> dict[str, Any]:
     """Errors on rows that the coefficients were not learned from."""
     ways: dict[str, Callable[[Row], str]] = {
         "series": lambda row: str(row.case["series_id"]),
-        "models": lambda row: row.question.model.name,
+        "architectures": lambda row: f"{row.question.model.family} {row.question.model.num_hidden_layers}",
         "sources": lambda row: str(row.case["source"]).split(":")[0].split("#")[0],
     }
     figures: dict[str, Any] = {}
