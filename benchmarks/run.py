@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
 from benchmarks import gateway
 from controlplane.embedded import valkey
+
+ROOT = Path(__file__).resolve().parent.parent
 
 PEERS = ("nginx", "vllm-router", "litellm")
 # name -> what it measures; each is `python -m benchmarks.<name>` with --json
