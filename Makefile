@@ -52,7 +52,7 @@ chromium:
 	else echo "Chromium is missing and this is not root: tests in a browser will be skipped"; fi
 
 test: prepare lint chromium  ## everything, on real services, a real engine and a real browser
-	$(ENGINE) $(RUN) -m pytest -n 2 --dist loadgroup
+	$(ENGINE) $(RUN) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
-bench: dev-env prepare  ## measure the gateway on this machine
+bench: dev-env prepare  ## measure the gateway beside its peers, the collector and the controller on this machine
 	$(RUN) -m benchmarks.run

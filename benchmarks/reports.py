@@ -210,6 +210,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--cards", type=int, default=8, help="cards, and replicas, a node")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", action="store_true", help="as it always prints")
     options = parser.parse_args()
     with own_servers() as addresses:
         os.environ.update(addresses, HEADWORKS_DEBUG="0", DJANGO_SETTINGS_MODULE="controlplane.settings")

@@ -1,16 +1,31 @@
-"""`make bench`: runs the benchmarks and writes their figures to benchmarks/results/."""
+"""`make bench`: runs the benchmarks, prints their figures and writes them to benchmarks/results/."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from benchmarks import gateway
+from controlplane.embedded import valkey
+
+ROOT = Path(__file__).resolve().parent.parent
 
 PEERS = ("nginx", "vllm-router", "litellm")
+# name -> what it measures; each is `python -m benchmarks.<name>` with --json
+PARTS = {
+    "scrape": "CPU of reading one scrape of an engine",
+    "collector": "CPU of a node's collector with 60 replicas",
+    "reports": "what the controller takes for a fleet of 200 nodes",
+}
+ARGUMENTS = {"reports": ["--nodes", "200"]}
 
 
 def main() -> int:
@@ -18,8 +33,58 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=6.0)
     parser.add_argument("--peers", default=",".join(PEERS), help="comma-separated; the others are left out")
+    parser.add_argument("--only", default="", help=f"one of gateway, {', '.join(PARTS)}")
     given = parser.parse_args()
-    return gateway.main(given.rounds, given.seconds, tuple(given.peers.split(",")))
+    failed = 0
+    for name in PARTS:
+        if given.only in ("", name):
+            failed |= _run_part(name)
+    if given.only in ("", "gateway"):
+        failed |= gateway.main(given.rounds, given.seconds, tuple(given.peers.split(",")))
+    return failed
+
+
+def _run_part(name: str) -> int:
+    print(f"\n{name}: {PARTS[name]}", flush=True)
+    command = [sys.executable, "-m", f"benchmarks.{name}", "--json", *ARGUMENTS.get(name, [])]
+    with _own_valkey() as address:
+        environment = {**os.environ, "REDIS_URL": address}
+        done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        print(f"  failed with exit status {done.returncode}")
+        return 1
+    figures = json.loads(done.stdout)
+    for line in _lines(figures):
+        print(line)
+    written = ROOT / "benchmarks" / "results" / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    written.parent.mkdir(exist_ok=True)
+    written.write_text(json.dumps(figures, indent=2) + "\n")
+    return 0
+
+
+def _lines(figures: dict[str, object], depth: int = 1) -> Iterator[str]:
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            yield f"{'  ' * depth}{name}"
+            yield from _lines(value, depth + 1)
+        else:
+            yield f"{'  ' * depth}{name:<{40 - 2 * depth}}{value:>12}"
+
+
+@contextmanager
+def _own_valkey() -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="hwb-") as place:
+        folder = Path(place)
+        server = subprocess.Popen(
+            valkey.server_command(folder, folder / "v.sock", durable=False), stdout=subprocess.DEVNULL
+        )
+        try:
+            while not (folder / "v.sock").exists():
+                time.sleep(0.05)
+            yield valkey.url(folder / "v.sock")
+        finally:
+            server.terminate()
+            server.wait(10)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ def django_db_modify_db_settings() -> None:
     plugin.start_postgres()
 
 
+@pytest.hookimpl(tryfirst=True)  # before the processes are told the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts the long tests first and keeps a file's tests together, so that two processes share the work evenly.
 
@@ -18,11 +19,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
 
     def group(item: pytest.Item) -> str:
-        file = item.nodeid.partition("::")[0]
-        # nodes of tests name their replicas alike, and a node ends what is left of a replica on its whole machine
-        if file.startswith(("tests/workers/node/", "tests/embedded/test_node.py")):
-            return "node"
-        return "engine" if item.get_closest_marker("stack") or item.get_closest_marker("engine") else file
+        file = item.location[0]
+        if item.get_closest_marker("stack") or item.get_closest_marker("engine"):
+            return "engine"
+        return "node" if file.startswith(("tests/workers/node/", "tests/embedded/test_node.py")) else file
 
     def rank(item: pytest.Item) -> int:
         if item.get_closest_marker("engine"):

@@ -101,8 +101,9 @@ def test_the_body_of_a_request_that_wishes_for_another_protocol_is_never_a_reque
         client.sendall(head % len(body))
         time.sleep(0.3)
         client.sendall(body)
+        client.settimeout(30)
+        got = client.recv(10_000)
         client.settimeout(1)
-        got = b""
         with pytest.raises(TimeoutError):
             while True:
                 got += client.recv(10_000)

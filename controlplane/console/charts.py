@@ -90,8 +90,9 @@ def _engine_says(field: str) -> tuple[Series, ...]:
 
 def _engine(subject: str, *, gateway: bool) -> list[Chart]:
     running = (Series("running", _("running"), "running"), Series("waiting", _("waiting"), "waiting", "dashed"))
-    ttft = (*_percentiles("ttft", "ttft"), *_engine_says("engine_ttft"))
-    tpot = (*_percentiles("tpot", "tpot"), *_engine_says("engine_itl"))
+    ttft, tpot = _percentiles("ttft", "ttft"), _percentiles("tpot", "tpot")
+    if not gateway:  # several engines' percentiles have no meaningful sum
+        ttft, tpot = (*ttft, *_engine_says("engine_ttft")), (*tpot, *_engine_says("engine_itl"))
     found = [
         Chart("tokens", _("Output tokens"), "tok/s", "rate", (Series("tokens_per_s", _("now"), "tokens"),), subject),
         Chart("batch", _("Requests in the engine"), _("requests"), "count", running, subject),

@@ -164,8 +164,10 @@ class ReplicaMachine(ReplicaState):
         if not self.progress.has_stalled(now, self.limits) or self.state != "ready":
             return []
         quiet_s = self.progress.quiet_s(now)
-        text = f"The engine has made no token for {quiet_s:.0f} s and gave none when asked: {text}"
-        return self._fail_and_end(Reason("stalled", text, "Read the engine's log; /health may go on answering."), now)
+        sentence = f"The engine has made no token for {quiet_s:.0f} s and gave none when asked: {text}"
+        return self._fail_and_end(
+            Reason("stalled", sentence, "Read the engine's log; /health may go on answering."), now
+        )
 
     def _in_flight(self, requests: int | None, now: float) -> list[Instruction]:
         if self.state != "draining" or self.exit_phase != "wait":

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from controlplane.domain.names import reserved
 from controlplane.domain.observed import NODE_LOST_AFTER_S, REPORT_SCHEMA, NodeReport
 
 # new: take it over · old: pass it over · taken: another machine has this name · newer_schema: not readable here
@@ -18,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")  # names are addresses in
 
 def is_node_name(name: str) -> bool:
     """Returns whether a node may be called so."""
-    return _NAME.fullmatch(name) is not None
+    return _NAME.fullmatch(name) is not None and not reserved(name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ def events(
     object_kind: str | None = None,
     object_id: str | None = None,
     deployment: str | None = None,
+    of_model: str | None = None,
     verb: str | None = None,
     actor: str | None = None,
     level: str | None = None,
@@ -24,8 +25,8 @@ def events(
 ) -> QuerySet[Event]:
     """Returns events, newest first. `verb` may end with a dot to mean a family, such as `deployment.`.
 
-    `deployment` gives also those of its replicas. Those of users, tokens and keys are left out unless `with_accounts`
-    says that the reader may see them.
+    `deployment` gives also those of its replicas, `of_model` those of its variants. Those of users, tokens and keys are
+    left out unless `with_accounts` says that the reader may see them.
     """
     rows = Event.objects.all() if with_accounts else Event.objects.exclude(object_kind__in=ACCOUNT_KINDS)
     if object_kind:
@@ -34,6 +35,9 @@ def events(
         rows = rows.filter(object_id=object_id)
     if deployment:
         rows = rows.filter(deployment=deployment)
+    if of_model:
+        variants = Q(object_kind="variant", object_id__startswith=f"{of_model}/")
+        rows = rows.filter(Q(object_kind="model", object_id=of_model) | variants)
     if verb:
         rows = rows.filter(verb__startswith=verb) if verb.endswith(".") else rows.filter(verb=verb)
     if actor:

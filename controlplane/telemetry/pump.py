@@ -44,6 +44,7 @@ class Pump:
         self._id = ids.new_id()
         self._task: asyncio.Task[None] | None = None
         self._cleared_at = 0.0
+        self._ticked = 0  # the second of the newest tick
 
     def start(self) -> None:
         """Begins to tick, or to wait for the lease."""
@@ -72,7 +73,11 @@ class Pump:
         try:
             if not await client.eval(_TAKE, 1, keys.telemetry_lease(LEASE), self._id, LEASE_MS):
                 return
-            await get_channel_layer().group_send(TICKS, {"type": "telemetry.tick", "t": int(time.time())})
+            second = int(time.time())
+            if second == self._ticked:
+                return  # woken so late last time that this one still falls into the same second
+            self._ticked = second
+            await get_channel_layer().group_send(TICKS, {"type": "telemetry.tick", "t": second})
             if time.monotonic() - self._cleared_at > CLEAR_EVERY_S:
                 self._cleared_at = time.monotonic()
                 await sample_store.drop_stale_sources(client, time.time())

@@ -7,7 +7,17 @@ const answer = form.querySelector("[data-try-answer]");
 const result = form.querySelector("[data-try-result]");
 const send = form.querySelector("[type=submit]");
 const stop = form.querySelector("[data-try-stop]");
+const command = form.querySelector(".rest pre");
+const head = command.textContent.slice(0, command.textContent.indexOf("  -d '"));
 let running = null;
+
+// The call shown is the one that Send makes.
+function tell() {
+  const { prompt, max_tokens: most, temperature } = Object.fromEntries(new FormData(form));
+  const messages = [{ role: "user", content: prompt }];
+  const body = { model: form.dataset.try, messages, max_tokens: Number(most), temperature: Number(temperature), stream: true };
+  command.textContent = `${head}  -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`;
+}
 
 function show(frame) {
   if (frame.delta !== undefined) {
@@ -74,4 +84,6 @@ form.addEventListener("submit", async (event) => {
   }
 });
 
+form.addEventListener("input", tell);
+tell();
 stop.addEventListener("click", () => running?.abort());

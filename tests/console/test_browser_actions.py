@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Any
 
 import pytest
@@ -64,6 +65,19 @@ def test_an_undo_that_comes_too_late_says_so(site: Site) -> None:
     Deployment.objects.filter(name="llama-70b").update(version=99)
     page.click("dialog #undo")
     page.wait_for_selector("dialog >> text=changed_meanwhile")
+
+
+def test_the_call_that_is_shown_follows_what_is_asked(site: Site) -> None:
+    page = site.page()
+    page.goto(f"{site.url}/deployments/llama-70b/")
+    page.fill("#try-prompt", 'It\'s "so"?')
+    page.fill("#try-tokens", "7")
+    shown = page.text_content("[data-try] .rest pre")
+    argument = shlex.split(shown.replace("\\\n", " "))[-1]
+    asked = {"content": 'It\'s "so"?', "role": "user"}
+    assert json.loads(argument) == {
+        "model": "llama-70b", "messages": [asked], "max_tokens": 7, "temperature": 0, "stream": True,
+    }  # fmt: skip
 
 
 def test_a_refusal_of_the_try_box_is_shown(site: Site) -> None:

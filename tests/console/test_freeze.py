@@ -32,6 +32,15 @@ def test_everything_is_frozen_and_every_page_says_so() -> None:
     assert "Frozen by test-operator: moving house." in client.get("/freeze/", headers=HX).content.decode()
 
 
+def test_a_deployment_s_page_says_that_everything_is_frozen() -> None:
+    making.make_fleet()
+    page = "/deployments/llama-70b/"
+    client = make_client("viewer")
+    assert "everything is frozen" not in client.get(page).content.decode()
+    freeze.apply(actor=Actor("user", "eve"), frozen=True)
+    assert "everything is frozen" in client.get(page).content.decode()
+
+
 def test_what_somebody_switched_meanwhile_is_not_switched_back() -> None:
     client = make_client("operator")
     freeze.apply(actor=Actor("user", "eve"), frozen=True)

@@ -40,7 +40,8 @@ def test_a_node_that_has_never_reported_is_heard() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "good"), [("n1", True), ("Gpu_01.rack-2", True), ("-x", False), ("a/b", False), ("x" * 64, False)]
+    ("name", "good"),
+    [("n1", True), ("Gpu_01.rack-2", True), ("-x", False), ("a/b", False), ("x" * 64, False), ("do", False)],
 )
 def test_a_name_of_a_node_is_an_address(name: str, good: bool) -> None:
     assert is_node_name(name) is good

@@ -89,6 +89,11 @@ class Container:
             connection.close()
 
 
+def has_ended(pid: int) -> bool:
+    """Whoever adopted an engine after its worker was killed may be slow to bury it."""
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
 def wish_for_an_engine(url: str) -> None:
     spec = EngineSpec("simulated", "", "sim", {})
     card = AssignedAccelerator("cpu-0", "simulated", "0", memory_bytes=80 << 30, bandwidth_bytes_per_s=3.35e12)
@@ -136,4 +141,4 @@ def test_a_killed_worker_is_back_and_stopping_drains_the_engine(container: Conta
     container.process.terminate()
     assert container.process.wait(90) == 0
     assert (container.folder / "stopped-all").exists()
-    assert before.pid is not None and not psutil.pid_exists(before.pid)
+    assert before.pid is not None and has_ended(before.pid)

@@ -42,6 +42,16 @@ def test_events_are_found_by_each_of_their_sides() -> None:
     assert selectors.events(since=timezone.now() + timedelta(seconds=1)).count() == 0
 
 
+def test_a_model_s_events_are_those_of_its_variants_too() -> None:
+    made = [
+        make_event(object_kind="model", object_id="llama"),
+        make_event(object_kind="variant", object_id="llama/fp8"),
+    ]
+    make_event(object_kind="variant", object_id="llama-2/fp8")
+    make_event(object_kind="deployment", object_id="llama")
+    assert set(selectors.events(of_model="llama")) == set(made)
+
+
 def test_the_same_decision_is_counted_and_not_repeated() -> None:
     for number in range(3):
         made = make_decision(numbers={"free": number})

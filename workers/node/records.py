@@ -15,6 +15,7 @@ from controlplane import env
 from controlplane.domain import reporting
 from controlplane.domain.desired import NodeDesired, ReplicaDesired
 from controlplane.domain.lifecycle import Goal, State, Transition
+from controlplane.domain.names import reserved
 from controlplane.domain.observed import EngineFacts
 from controlplane.domain.replica_state import ExitPhase
 from controlplane.lib import wire
@@ -53,6 +54,8 @@ def node_name() -> str:
     """Returns this node's name: `HEADWORKS_NODE_NAME`, by default the host's name. Raises SettingError for a name that
     can't be an address."""
     name = env.read_str("HEADWORKS_NODE_NAME", os.uname().nodename.split(".")[0].lower())
+    if reserved(name):
+        raise env.SettingError(f"{reserved(name)} It comes from HEADWORKS_NODE_NAME or the host's name.")
     if not reporting.is_node_name(name):
         raise env.SettingError(
             f"{name!r} can't be a node's name; set HEADWORKS_NODE_NAME to letters, digits, dots, hyphens and"

@@ -17,6 +17,7 @@ from controlplane.console.views.journal import event_list
 from controlplane.console.views.replicas import log_lines, replica_columns
 from controlplane.deployments import selectors
 from controlplane.deployments.models import Deployment, Engine, Replica, ReplicaState
+from controlplane.deployments.services import freeze
 from controlplane.domain.access import LOGS
 from controlplane.journal import selectors as journal_selectors
 from controlplane.journal.models import Decision
@@ -144,6 +145,7 @@ def _head(deployment: Deployment, tab: str) -> dict[str, Any]:
         "samples": samples.newest([f"deployment:{name}"]),
         "subject": f"deployment:{name}",
         "failed": _newest_failure(deployment),
+        "all_frozen": freeze.is_frozen(),
     }
 
 

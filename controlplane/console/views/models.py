@@ -53,7 +53,7 @@ def model(request: HttpRequest, name: str) -> HttpResponse:
         "variants": list(row.variants.all()),
         "used": used[:_USED],
         "more_used": len(used) > _USED,
-        "events": journal.events(object_kind="model", object_id=name)[:8],
+        "events": journal.events(of_model=name)[:8],
         "facts": sorted(row.architecture.items()),
     }
     return render(request, "models/detail.html", context)

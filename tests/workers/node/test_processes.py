@@ -28,8 +28,10 @@ class Starter:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Starter]:
-    yield Starter(tmp_path)
-    for one in processes.marked(tmp_path):
+    folder = tmp_path / "replicas" / "r1"  # the folder above it is this test's alone
+    folder.mkdir(parents=True)
+    yield Starter(folder)
+    for one in processes.marked(folder):
         os.kill(one.pid, signal.SIGKILL)
         eventually(lambda pid=one.pid: _reaped_or_gone(pid), "the process is gone")  # type: ignore[misc]
 
