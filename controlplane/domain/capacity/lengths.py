@@ -35,7 +35,7 @@ def of_mean(mean: float, field: str = "output_tokens") -> Lengths:
     return Lengths(float(mean), float(mean) ** 2, None, note)
 
 
-def of_percentiles(percentiles: Mapping[float, float], field: str = "output_tokens") -> Lengths:
+def of_percentiles(percentiles: Mapping[float, float] | Mapping[int, float], field: str = "output_tokens") -> Lengths:
     """From percentile → tokens, such as {50: 180, 95: 900, 99: 2000}: straight lines between them.
 
     Below the lowest percentile the line goes on to one token at 0, above the highest it stays level: rare, even longer

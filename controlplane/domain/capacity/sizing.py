@@ -105,8 +105,8 @@ def carry(question: Question, policy: Policy | None = None) -> Supply:
         return Supply(None, None, None, None, tuple(rejected), _nothing(question, rejected))
     fitting, replica, carries = best
     sentence = (
-        f"{carries.replicas} x {fitting.split.label} carry {figure(carries.peak_requests_per_s)} requests a second at the "
-        f"peak, {figure(carries.mean_requests_per_s)} on average."
+        f"{carries.replicas} x {fitting.split.label} carry {figure(carries.peak_requests_per_s)} requests a second at "
+        f"the peak, {figure(carries.mean_requests_per_s)} on average."
     )
     return Supply(fitting.split, fitting.ledger, replica, carries, tuple(rejected), sentence)
 

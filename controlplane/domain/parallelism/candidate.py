@@ -10,19 +10,19 @@ from controlplane.domain.parallelism.copies import Fitting
 from controlplane.domain.parallelism.layout import Layout
 from controlplane.domain.parallelism.question import Load, Question
 from controlplane.domain.parallelism.split import Split
-from controlplane.domain.performance.curve import Point
+from controlplane.domain.performance.curve import Knee, Point
 
 HEAD_ROOM = 0.85  # share of what is carried within the objective up to which a load counts as carried at ease
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """All points are of all copies together; `ledger` is of one card.
+    """All points are of all copies together; `ledger` is of one card, `knee` of one copy.
 
     `at_load`: at the asked load, or at what is carried where none was asked. `saturated`: the load is more than it
-    completes. `carried`: the largest load within the objective, None = even one request at a time is slower.
-    `most`: full use, whatever the latency. Costs are per million output tokens, in the price's currency, idle cards
-    included. `communication_share` is of a decoding step at the asked load.
+    completes. `carried`: the largest load within the objective, None = even one request at a time is slower. `most`:
+    full use, whatever the latency. Costs are per million output tokens, in the price's currency, idle cards included.
+    `communication_share` is of a decoding step at the asked load.
     """
 
     split: Split
@@ -32,6 +32,7 @@ class Candidate:
     carried: Point | None
     most: Point
     curve: tuple[Point, ...]
+    knee: Knee
     saturated: bool
     meets_objective: bool
     at_ease: bool
@@ -71,6 +72,7 @@ def work_out(question: Question, fitting: Fitting) -> Candidate:
         carried=carried,
         most=_all(found.most, copies),
         curve=tuple(_all(point, copies) for point in found.points),
+        knee=found.knee,
         saturated=saturated,
         meets_objective=meets,
         at_ease=meets and _at_ease(question.load, carried),

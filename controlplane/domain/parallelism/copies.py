@@ -27,7 +27,8 @@ def fitting(question: Question) -> tuple[list[Fitting], list[Rejection]]:
     found: list[Fitting] = []
     rejected: list[Rejection] = []
     for candidate in split.every(question.model, question.hardware):
-        wrong = rejection.by_shape(candidate, question.model, question.hardware)
+        wrong = rejection.by_precision(candidate, question.precision, question.hardware)
+        wrong = wrong or rejection.by_shape(candidate, question.model, question.hardware)
         if wrong is None:
             tried = _tried(question, candidate)
             if isinstance(tried, Fitting):

@@ -10,12 +10,14 @@ from controlplane.domain.ledger.result import Ledger
 from controlplane.domain.parallelism import layout
 from controlplane.domain.parallelism.hardware import BRIDGE_CARDS, Hardware
 from controlplane.domain.parallelism.split import Split
+from controlplane.domain.specs import precision as precisions
 from controlplane.domain.specs.model import ModelFacts
+from controlplane.domain.specs.precision import Precision
 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """`code`: heads, layers, experts, across_nodes, no_link, no_room, memory, needless_pipeline."""
+    """`code`: heads, layers, experts, precision, across_nodes, no_link, no_room, memory, needless_pipeline."""
 
     split: Split
     code: str
@@ -48,6 +50,12 @@ def by_shape(split: Split, model: ModelFacts, hardware: Hardware) -> Rejection |
     if layout.lie(split, hardware).copies < 1:
         return Rejection(split, "no_room", f"{split.label} does not lie on {_cards(hardware)} without leaving a node.")
     return None
+
+
+def by_precision(split: Split, precision: Precision, hardware: Hardware) -> Rejection | None:
+    """Numbers that engines don't calculate with on this card."""
+    found = precisions.support(precision, hardware.accelerator)
+    return Rejection(split, "precision", found.why) if found.level == "none" else None
 
 
 def by_memory(split: Split, ledger: Ledger, request_tokens: float) -> Rejection | None:

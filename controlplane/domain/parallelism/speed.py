@@ -19,7 +19,7 @@ from controlplane.domain.parallelism.layout import Layout
 from controlplane.domain.parallelism.question import Question
 from controlplane.domain.parallelism.split import Split
 from controlplane.domain.performance import curve, learned, number_formats, step_time
-from controlplane.domain.performance.curve import Curve, Objective, Point
+from controlplane.domain.performance.curve import Curve, Knee, Objective, Point
 from controlplane.domain.performance.setup import Setup
 
 _GRID_POINTS = 10
@@ -30,11 +30,13 @@ _ACTIVATION_BYTES = 2.0
 @dataclass(frozen=True, slots=True)
 class Speed:
     """Points are of one copy. `carried` is the largest load within the objective, None where already one request at a
-    time is outside; `most` is full use whatever the latency. `seats` is what one copy can run at once."""
+    time is outside; `most` is full use whatever the latency; `knee` is where more requests stop to pay. `seats` is what
+    one copy can run at once."""
 
     points: tuple[Point, ...]
     carried: Point | None
     most: Point
+    knee: Knee
     seats: float
 
 
@@ -100,9 +102,9 @@ class Copy:
 
 def of(copy: Copy, objective: Objective) -> Speed:
     """Curve, full use, and the largest load within the objective, of one copy."""
-    points = copy.at(_grid(copy.seats)).points
-    most = max(points, key=lambda point: point.requests_s)
-    return Speed(points, _carried(copy, points, most, objective), most, copy.seats)
+    found = copy.at(_grid(copy.seats), objective)
+    most = max(found.points, key=lambda point: point.requests_s)
+    return Speed(found.points, _carried(copy, found.points, most, objective), most, found.knee, copy.seats)
 
 
 def at_rate(copy: Copy, speed: Speed, requests_per_s: float) -> tuple[Point, bool]:
