@@ -117,11 +117,9 @@ def calibrated(rows: Sequence[Row], which: str, known: Coefficients = COEFFICIEN
         places = {"first": [0], "middle": [len(points) // 2], "last": [len(points) - 1]}
         for place in places.get(which, range(len(points))):
             one = points[place]
-            factors = ((one.question, one.tpot_s),)
+            point = (predictor.Observed(one.question, one.tpot_s),)
             found += [
-                Error(
-                    group_of(row), abs(predictor.predict(row.question, factors, known).tpot_ms / 1e3 / row.tpot_s - 1)
-                )
+                Error(group_of(row), abs(predictor.predict(row.question, point, known).tpot_ms / 1e3 / row.tpot_s - 1))
                 for row in points
                 if row is not one
             ]

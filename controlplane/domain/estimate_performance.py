@@ -15,11 +15,12 @@ from controlplane.domain.errors import RefusedError
 from controlplane.domain.performance import case as cases_read
 from controlplane.domain.performance import fields, predictor
 from controlplane.domain.performance.case import FindModel, Question
+from controlplane.domain.performance.predictor import Observed
 from controlplane.domain.specs import known_models
 
-RESULTS = ("tpot_mean_ms", "tpot_p50_ms", "itl_mean_ms", "itl_p50_ms", "tpot_ms")
+TPOT_RESULTS = ("tpot_mean_ms", "tpot_p50_ms", "itl_mean_ms", "itl_p50_ms", "tpot_ms")
+TTFT_RESULTS = ("ttft_p50_ms", "ttft_mean_ms", "ttft_ms")
 MOST_POINTS = 8  # of one series that are used: more add cost and nothing else
-Point = tuple[Question, float]
 
 
 def run(
@@ -42,23 +43,24 @@ def _read(case: object, find_model: FindModel) -> Question | RefusedError:
         return refused
 
 
-def _points(cases: Sequence[object], read: list[Question | RefusedError]) -> dict[str, list[tuple[int, Point]]]:
+def _points(cases: Sequence[object], read: list[Question | RefusedError]) -> dict[str, list[tuple[int, Observed]]]:
     """Series → measured points, each with the index of its row."""
-    found: dict[str, list[tuple[int, Point]]] = {}
+    found: dict[str, list[tuple[int, Observed]]] = {}
     for index, (case, question) in enumerate(zip(cases, read, strict=True)):
         if isinstance(question, RefusedError) or question.series_id is None or not isinstance(case, Mapping):
             continue
-        tpot_s = _measured(case)
+        tpot_s = _measured(case, TPOT_RESULTS)
         if tpot_s is not None:
-            found.setdefault(question.series_id, []).append((index, (question, tpot_s)))
+            point = Observed(question, tpot_s, _measured(case, TTFT_RESULTS))
+            found.setdefault(question.series_id, []).append((index, point))
     return found
 
 
-def _measured(case: Mapping[str, object]) -> float | None:
-    """Seconds per output token that a row reports; None without a sane one."""
-    for field in RESULTS:
+def _measured(case: Mapping[str, object], results: tuple[str, ...]) -> float | None:
+    """Seconds that a row reports in the first of these fields (in ms) that has a sane value; None without one."""
+    for field in results:
         value = case.get(field)
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value) and 1e-3 < value < 1e6:
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and 1e-3 < value < 1e9:
             return float(value) / 1e3
     return None
 
@@ -74,7 +76,7 @@ def _case_id(case: object) -> str | int | float | None:
 
 
 def _answer(
-    case: object, question: Question | RefusedError, points: dict[str, list[tuple[int, Point]]], index: int
+    case: object, question: Question | RefusedError, points: dict[str, list[tuple[int, Observed]]], index: int
 ) -> dict[str, object]:
     if isinstance(question, RefusedError):
         error = {"code": question.code, "message": question.message, "fields": question.fields}

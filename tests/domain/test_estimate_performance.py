@@ -139,12 +139,18 @@ def test_a_measured_point_corrects_its_series_and_no_other() -> None:
     assert answers[1]["tpot_ms"] == plain[1]["tpot_ms"]
 
 
+def test_a_measured_first_token_corrects_that_of_the_series() -> None:
+    plain = ask(make_case(series_id="s"))[0]
+    point = make_case(series_id="s", concurrency=16, tpot_mean_ms=16.0, ttft_mean_ms=3 * plain["ttft_ms"])
+    assert ask(make_case(series_id="s"), point, calibrate=True)[0]["ttft_ms"] > 1.5 * plain["ttft_ms"]
+
+
 def test_a_row_is_never_answered_from_its_own_result() -> None:
     case = make_case(series_id="s", tpot_mean_ms=60.0)
     assert ask(case, calibrate=True)[0]["tpot_ms"] == ask(case)[0]["tpot_ms"]
 
 
-@pytest.mark.parametrize("result", [0, -5, float("nan"), "12", True, [1], 1e30])
+@pytest.mark.parametrize("result", [0, -5, float("nan"), "12", True, [1], 1e30, 10**400])
 def test_a_result_that_can_not_be_is_no_measured_point(result: object) -> None:
     answers = ask(make_case(series_id="s"), make_case(series_id="s", tpot_mean_ms=result), calibrate=True)
     assert "calibrated_from" not in answers[0]
