@@ -226,7 +226,9 @@ def test_estimates_come_as_near_to_logged_starts_as_they_should(
     assert figures["weights"]["median_percent"] <= 0.5
     assert figures["kv_gib_end_to_end"]["median_percent"] <= 3
     assert figures["kv_gib_end_to_end"]["p90_percent"] <= 8
-    assert figures["needed_gib_of_refused"]["largest_percent"] <= 0.2
+    needed = figures["needed_gib_of_refused"]
+    assert needed["median_percent"] <= 0.2
+    assert needed["largest_percent"] <= 5  # whether a recurrent state takes one block or two, its log does not say
     assert figures["verdict"]["share_right"] >= 0.95
 
 
