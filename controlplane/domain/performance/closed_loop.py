@@ -14,6 +14,7 @@ from controlplane.domain.performance.setup import Workload
 from controlplane.domain.performance.step_time import Rates, Step, decode, mixed
 
 ROUNDS = 10
+DAMPING = 0.6
 MOST_PROMPT_SHARE = 0.97
 
 
@@ -48,53 +49,79 @@ class State:
     preemptions: float  # per request
 
 
+@dataclass(frozen=True, slots=True)
+class _Guess:
+    """Of the repeated substitution: a mean step, the time to first token without waiting for room."""
+
+    step_s: float
+    first_s: float
+    decoding: float
+    step: Step
+    prompt_s: float = 0.0
+    share: float = 0.0
+
+
 def solve(speed: Rates, load: Workload, limits: Limits, concurrency: float) -> State:
     """The steady state at `concurrency` requests in one copy (running and waiting)."""
-    most = limits.running(load)
-    running = min(concurrency, most)
+    running = min(concurrency, limits.running(load))
     preempted = _preemptions(load, limits, concurrency)
-    prompt = load.input_tokens
-    work_tokens = prompt + preempted * load.mean_context_tokens
-    steps = max(1.0, load.output_tokens - 1) / speed.accepted
-    others = max(0.0, running - 1)
-    context = load.mean_context_tokens
-    step = decode(speed, running, context)
-    step_s, first_s = step.seconds, speed.first_s
-    prompt_s = share = 0.0
-    decoding = running
+    work_tokens = load.input_tokens + preempted * load.mean_context_tokens
+    step = decode(speed, running, load.mean_context_tokens)
+    guess = _Guess(step.seconds, speed.first_s, running, step)
     for _ in range(ROUNDS):
-        alive = first_s + steps * step_s
-        rate = running / alive
-        decoding = max(min(1.0, running), running * steps * step_s / alive)
-        step = decode(speed, decoding, context)
-        plain = step.seconds
-        chunk = min(limits.step_tokens, max(prompt, prompt * rate * plain))
-        loaded = mixed(speed, decoding, context, chunk, prompt).seconds
-        prompt_s = (loaded - plain) * work_tokens / chunk
-        new_step_s = plain + speed.interference * prompt_s * others * step_s / alive
-        share = min(MOST_PROMPT_SHARE, rate * prompt_s)
-        own = max(1.0, prompt / chunk) * plain + prompt_s * prompt / work_tokens
-        queue = share / (1 - share) * prompt_s / 2 + plain / 2
-        new_first_s = speed.first_s + speed.first * own + min(queue, others * prompt_s)
-        step_s += 0.6 * (new_step_s - step_s)
-        first_s += 0.6 * (new_first_s - first_s)
-    alive = first_s + steps * step_s
+        guess = _better(guess, speed, load, step_tokens=limits.step_tokens, running=running, work_tokens=work_tokens)
+    alive = guess.first_s + _steps(speed, load) * guess.step_s
     rate = running / alive
     wait = max(0.0, concurrency / rate - alive)
-    ttft = first_s + wait + _wave(speed, load, concurrency) * others / 2 * prompt_s
+    wave_s = _wave(speed, load, concurrency) * max(0.0, running - 1) / 2 * guess.prompt_s
     return State(
-        concurrency,
-        running,
+        concurrency=concurrency,
+        running=running,
+        decoding=guess.decoding,
+        ttft_s=guess.first_s + wait + wave_s,
+        tpot_s=guess.step_s / speed.accepted,
+        requests_per_s=rate,
+        step=guess.step,
+        step_s=guess.step_s,
+        prompt_s=guess.prompt_s,
+        prompt_share=guess.share,
+        wait_s=wait,
+        preemptions=preempted,
+    )
+
+
+def _steps(speed: Rates, load: Workload) -> float:
+    """Steps that one request decodes for."""
+    return max(1.0, load.output_tokens - 1) / speed.accepted
+
+
+def _better(
+    guess: _Guess, speed: Rates, load: Workload, *, step_tokens: float, running: float, work_tokens: float
+) -> _Guess:
+    """One round of substitution, damped. `work_tokens` of prompts are computed for each request, repeats included."""
+    prompt, context = load.input_tokens, load.mean_context_tokens
+    others = max(0.0, running - 1)
+    decoding_s = _steps(speed, load) * guess.step_s
+    alive = guess.first_s + decoding_s
+    rate = running / alive
+    decoding = max(min(1.0, running), running * decoding_s / alive)
+    step = decode(speed, decoding, context)
+    plain = step.seconds
+    # prompts that arrive within a step share one, as far as the token budget goes; longer ones take several
+    chunk = min(step_tokens, max(prompt, prompt * rate * plain))
+    prompt_s = (mixed(speed, decoding, context, chunk, prompt).seconds - plain) * work_tokens / chunk
+    share = min(MOST_PROMPT_SHARE, rate * prompt_s)
+    own = max(1.0, prompt / chunk) * plain + prompt_s * prompt / work_tokens
+    queue = share / (1 - share) * prompt_s / 2 + plain / 2
+    step_s = plain + speed.interference * prompt_s * others * guess.step_s / alive
+    first_s = speed.first_s + speed.first * own + min(queue, others * prompt_s)
+    return _Guess(
+        guess.step_s + DAMPING * (step_s - guess.step_s),
+        guess.first_s + DAMPING * (first_s - guess.first_s),
         decoding,
-        ttft,
-        step_s / speed.accepted,
-        rate,
         step,
-        step_s,
         prompt_s,
         share,
-        wait,
-        preempted,
     )
 
 

@@ -79,9 +79,6 @@ def rates(
     card = setup.accelerator
     bandwidth = card.bandwidth_bytes_per_s
     flops = number_formats.peak_flops(weights, card)
-    link_class = ("link_fast",) if traffic.fast else ("link_pcie",)
-    reduce_s = coefficients.value(learned, "reduce_s", (*names, *link_class))
-    link = coefficients.share(learned, "link", (*names, *link_class))
     layers = model.num_hidden_layers / setup.pipeline_parallel
     wide = card.bf16_flops or card.fp16_flops or flops
     return Rates(
@@ -92,8 +89,8 @@ def rates(
         kv_s_per_byte=1.0 / (bandwidth * share("kv")),
         token_s=amount.flops_per_token / (flops * share("compute")),
         attention_s=amount.attention_flops / (wide * term("attention")),
-        reduce_s=traffic.rounds * reduce_s,
-        reduce_s_per_token=traffic.bytes_per_token / (traffic.link_bytes_per_s * link),
+        reduce_s=traffic.rounds * term("reduce_s"),
+        reduce_s_per_token=traffic.bytes_per_token / (traffic.link_bytes_per_s * share("link")),
         launch_s=layers * term("launch_s"),
         host_s=term("host_s") / setup.pipeline_parallel,
         request_s=term("sequence_s"),
