@@ -22,7 +22,7 @@ from controlplane.domain.performance import curve, learned, number_formats, step
 from controlplane.domain.performance.curve import Curve, Knee, Objective, Point
 from controlplane.domain.performance.setup import Setup
 
-_GRID_POINTS = 10
+_GRID_POINTS = 8
 _HOP_S = 30e-6  # of one hand-over between nodes, whatever its size
 _ACTIVATION_BYTES = 2.0
 
