@@ -61,9 +61,8 @@ def work_out(question: Question, fitting: Fitting) -> Candidate:
     meets = not saturated and speed.meets(asked, question.target)
     price, held = question.hardware.price, question.hardware.cards
     full = found.most if question.purpose == "offline" else found.carried
-    at_load = _all(asked, copies)
+    at_load = _of_load(_all(asked, copies), question.load)
     carried = None if found.carried is None else _all(found.carried, copies)
-    tokens = _answered(question.load, at_load) * question.load.lengths.output_tokens
     return Candidate(
         split=fitting.split,
         layout=fitting.layout,
@@ -78,7 +77,7 @@ def work_out(question: Question, fitting: Fitting) -> Candidate:
         at_ease=meets and _at_ease(question.load, carried),
         excess=speed.excess(asked, question.target),
         communication_share=copy.communication_share(asked.running),
-        cost_at_load=cost.per_million_tokens(held, price, tokens),
+        cost_at_load=cost.per_million_tokens(held, price, at_load.output_tok_s),
         cost_when_full=None if full is None else cost.per_million_tokens(held, price, full.output_tok_s * copies),
     )
 
@@ -95,9 +94,22 @@ def _asked(copy: speed.Copy, found: speed.Speed, load: Load, copies: int) -> tup
     return found.most if offline or found.carried is None else found.carried, False
 
 
-def _answered(load: Load, point: Point) -> float:
-    """Requests a second that are completed: the asked rate, where it is completed."""
-    return point.requests_s if load.requests_per_s is None else min(load.requests_per_s, point.requests_s)
+def _of_load(point: Point, load: Load) -> Point:
+    """The point with no more requests than were asked for: copies idle at times, or some of them all the time."""
+    share = 1.0
+    if load.requests_per_s is not None:
+        share = load.requests_per_s / point.requests_s
+    elif load.concurrency is not None:
+        share = load.concurrency / point.concurrency
+    if share >= 1.0:
+        return point
+    return replace(
+        point,
+        concurrency=point.concurrency * share,
+        running=point.running * share,
+        output_tok_s=point.output_tok_s * share,
+        requests_s=point.requests_s * share,
+    )
 
 
 def _at_ease(load: Load, carried: Point | None) -> bool:

@@ -9,6 +9,7 @@ from typing import Literal
 from controlplane.domain.footprint.engine_rules import EngineRules
 from controlplane.domain.ledger.corrections import NO_CORRECTION, Correction
 from controlplane.domain.ledger.setup import Wishes
+from controlplane.domain.parallelism import settings_check
 from controlplane.domain.parallelism.bounds import Bounds
 from controlplane.domain.parallelism.hardware import Hardware
 from controlplane.domain.performance.curve import Objective
@@ -65,7 +66,7 @@ class Question:
 
     def assumptions(self) -> tuple[str, ...]:
         """What was taken because it was not given."""
-        found = list(self.hardware.assumptions())
+        found = [*self.hardware.assumptions(), *settings_check.unknown_widths(self.model)]
         if self.target is not self.objective:
             found.append(
                 f"No objective is given; {USUAL_TTFT_MS:g} ms to the first token and {USUAL_TPOT_MS:g} ms a token were "
@@ -86,6 +87,8 @@ class Question:
         bounds.optional("concurrency", self.load.concurrency, 1, 1e8)
         bounds.optional("ttft_ms", self.objective.ttft_ms, 0, 1e9, above=True)
         bounds.optional("tpot_ms", self.objective.tpot_ms, 0, 1e9, above=True)
+        settings_check.check_wishes(bounds, self.wishes)
+        settings_check.check_model(bounds, self.model)
         self._check_length(bounds)
         if self.load.requests_per_s is not None and self.load.concurrency is not None:
             bounds.refuse("concurrency", self.load.concurrency, "given alone, without requests_per_s")
@@ -95,7 +98,6 @@ class Question:
         length = self.wishes.max_model_len
         if length is None or bounds.wrong:
             return
-        bounds.count("max_model_len", length, 1, 1_000_000_000)
         mean = self.load.lengths.input_tokens + self.load.lengths.output_tokens
-        if not bounds.wrong and length < mean:
+        if length < mean:
             bounds.refuse("max_model_len", length, f"at least {mean:.0f}, the mean prompt and answer")

@@ -15,6 +15,7 @@ from controlplane.domain.parallelism import ranking
 from controlplane.domain.parallelism.question import Load
 from controlplane.domain.performance.curve import Objective
 from controlplane.domain.performance.setup import Workload
+from tests.domain.ledger.setups import make_model
 from tests.domain.parallelism.questions import make_hardware, make_question
 
 ABSURD: list[Any] = [-1, nan, inf, 1e30, "eight", [8], {"a": {"b": {}}}, True, 10**4000]
@@ -53,6 +54,43 @@ def test_load(field: str, value: Any) -> None:
 def test_objective(field: str, value: Any) -> None:
     objective = replace(Objective(), **{field: value})
     assert field in refused(replace(make_question(), objective=objective)).fields
+
+
+@pytest.mark.parametrize("value", [-1, nan, 1e30, "eight", [8], {"a": {}}, True, 10**4000])
+@pytest.mark.parametrize(
+    "field",
+    [
+        "utilization",
+        "max_model_len",
+        "max_num_seqs",
+        "max_num_batched_tokens",
+        "block_size",
+        "kv_cap_bytes",
+        "kv_cap_share",
+        "cpu_offload_bytes",
+        "foreign_bytes",
+        "reserve_bytes",
+        "adapters",
+        "adapter_rank",
+    ],
+)
+def test_settings(field: str, value: Any) -> None:
+    question = make_question()
+    wishes = replace(question.wishes, **{field: value})
+    assert set(refused(replace(question, wishes=wishes)).fields) == {field}
+
+
+@pytest.mark.parametrize("field", ["parameters", "num_hidden_layers"])
+def test_a_model_of_nothing(field: str) -> None:
+    question = replace(make_question(), model=make_model(**{field: 0}))
+    assert set(refused(question).fields) == {f"model.{field}"}
+
+
+def test_a_width_that_is_not_known_is_said() -> None:
+    found = ranking.rank(make_question(make_model(num_attention_heads=0, hidden_size=0)))
+    said = " ".join(found.assumptions)
+    assert "whether TP divides them was not checked" in said
+    assert "hidden size is not known" in said
 
 
 def test_a_rate_and_a_concurrency_together_are_one_too_many() -> None:

@@ -125,6 +125,7 @@ def test_nothing_that_fits_is_an_answer_too() -> None:
 def test_the_figures_of_a_candidate_agree() -> None:
     for one in ranking.rank(make_question(make_large(), requests_per_s=3)).candidates:
         assert one.at_load.requests_s == pytest.approx(3, rel=0.05)
+        assert one.at_load.output_tok_s == pytest.approx(3 * 300, rel=0.05)
         assert one.carried is not None
         assert one.carried.requests_s <= one.most.requests_s * 1.0001
         assert one.carried.tpot_ms <= 50
@@ -132,6 +133,17 @@ def test_the_figures_of_a_candidate_agree() -> None:
         assert one.ledger.verdict.fits
         assert one.cards + one.layout.idle_cards == 8
         assert len(one.reasons) >= 4
+
+
+def test_a_load_smaller_than_one_request_a_copy_leaves_copies_idle() -> None:
+    by_rate = best(make_question(make_small(), requests_per_s=0.1))
+    assert by_rate.at_load.requests_s == pytest.approx(0.1)
+    assert by_rate.at_load.output_tok_s == pytest.approx(30)
+    two = best(make_question(make_small(), concurrency=2))
+    one = best(make_question(make_small(), concurrency=1))
+    assert two.at_load.concurrency == pytest.approx(2)
+    assert two.at_load.output_tok_s == pytest.approx(2 * one.at_load.output_tok_s)
+    assert two.at_load.tpot_ms == pytest.approx(one.at_load.tpot_ms)
 
 
 def test_what_was_assumed_is_said() -> None:
