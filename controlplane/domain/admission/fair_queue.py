@@ -1,0 +1,129 @@
+"""Who is next: tiers by weight, tenants inside a tier by tokens served, requests of a tenant in order of arrival.
+
+Start-time fair queueing (Goyal, Vin, Cheng 1996): a tenant's tag is the virtual time at which its next request starts.
+It grows by tokens / weight as the tenant is served, so the one that was served least is next, and a tenant that comes
+back after a pause begins at the present, without credit for the time it asked nothing.
+
+Concurrency
+    One owner; changes in place.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from controlplane.domain.admission.ticket import Ticket
+
+MOST_TAGS = 10_000  # tenants that wait for nothing are forgotten beyond so many
+
+
+@dataclass(slots=True)
+class _Line:
+    """The waiting requests of one tenant in one tier."""
+
+    tickets: deque[Ticket] = field(default_factory=deque)
+
+
+@dataclass(slots=True)
+class TierQueue:
+    """The waiting requests of one tier."""
+
+    weight: float
+    count: int = 0
+    bytes: int = 0
+    tag: float = 0.0  # of the tier among the tiers
+    now: float = 0.0  # virtual time: the start of the request that was served last
+    lines: dict[str, _Line] = field(default_factory=dict)
+    tags: dict[str, float] = field(default_factory=dict)
+
+    def push(self, ticket: Ticket) -> None:
+        """Appends a request to its tenant's line."""
+        line = self.lines.get(ticket.tenant)
+        if line is None:
+            line = self.lines[ticket.tenant] = _Line()
+            self.tags[ticket.tenant] = max(self.tags.get(ticket.tenant, 0.0), self.now)
+        line.tickets.append(ticket)
+        self.count += 1
+        self.bytes += ticket.body_bytes
+
+    def heads(self) -> Iterator[Ticket]:
+        """Yields the first request of each tenant, the tenant served least first."""
+        for tenant in sorted(self.lines, key=self.tags.__getitem__):
+            yield self.lines[tenant].tickets[0]
+
+    def remove(self, ticket: Ticket) -> bool:
+        """Takes a request out, wherever it stands; returns whether it was there."""
+        line = self.lines.get(ticket.tenant)
+        if line is None or ticket not in line.tickets:
+            return False
+        line.tickets.remove(ticket)
+        self.count -= 1
+        self.bytes -= ticket.body_bytes
+        if not line.tickets:
+            del self.lines[ticket.tenant]
+        return True
+
+    def served(self, tenant: str, tokens: float, tenant_weight: float) -> None:
+        """Charges a tenant for tokens that it is about to get (or gives back what it did not use, when negative)."""
+        start = max(self.tags.get(tenant, 0.0), self.now) if tokens >= 0 else self.tags.get(tenant, self.now)
+        if tokens >= 0:
+            self.now = max(self.now, min(start, self._least()))
+        self.tags[tenant] = start + tokens / max(tenant_weight, 1e-9)
+        if len(self.tags) > MOST_TAGS:
+            self._forget()
+
+    def ahead_of(self, tenant: str) -> int:
+        """Returns how many requests are expected to go before the next one of a tenant: fair turns among tenants."""
+        own = len(line.tickets) if (line := self.lines.get(tenant)) else 0
+        return sum(min(len(line.tickets), own + 1) for name, line in self.lines.items() if name != tenant) + own
+
+    def _least(self) -> float:
+        waiting = [self.tags[tenant] for tenant in self.lines]
+        return min(waiting) if waiting else float("inf")
+
+    def _forget(self) -> None:
+        self.tags = {tenant: tag for tenant, tag in self.tags.items() if tenant in self.lines or tag > self.now}
+
+
+class FairQueue:
+    """All that waits for one deployment."""
+
+    def __init__(self, weights: Mapping[str, float]) -> None:
+        self.tiers = {name: TierQueue(weight) for name, weight in weights.items()}
+        self._now = 0.0
+
+    def __len__(self) -> int:
+        return sum(tier.count for tier in self.tiers.values())
+
+    def push(self, ticket: Ticket) -> None:
+        """Appends a request; its tier begins at the present when nothing of it waited."""
+        tier = self.tiers[ticket.tier]
+        if not tier.count:
+            tier.tag = max(tier.tag, self._now)
+        tier.push(ticket)
+
+    def in_order(self) -> Iterator[tuple[str, TierQueue]]:
+        """Yields the tiers in which something waits, the one served least for its weight first."""
+        waiting = [(tier.tag, name, tier) for name, tier in self.tiers.items() if tier.count]
+        for _, name, tier in sorted(waiting, key=lambda one: one[:2]):
+            yield name, tier
+
+    def served(self, ticket: Ticket, tokens: float, tenant_weight: float) -> None:
+        """Charges tier and tenant for tokens; negative gives back."""
+        tier = self.tiers[ticket.tier]
+        if tokens >= 0:
+            self._now = max(self._now, min((one.tag for one in self.tiers.values() if one.count), default=tier.tag))
+            tier.tag = max(tier.tag, self._now)
+        tier.tag += tokens / tier.weight
+        tier.served(ticket.tenant, tokens, tenant_weight)
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError with the count that is wrong."""
+        for name, tier in self.tiers.items():
+            tickets = [ticket for line in tier.lines.values() for ticket in line.tickets]
+            assert tier.count == len(tickets), f"{name}: {tier.count} counted, {len(tickets)} wait"
+            assert tier.bytes == sum(ticket.body_bytes for ticket in tickets), f"{name}: bytes do not add up"
+            assert all(line.tickets for line in tier.lines.values()), f"{name}: an empty line is kept"
+            assert all(ticket.tier == name for ticket in tickets), f"{name}: a request of another tier waits here"

@@ -1,0 +1,36 @@
+"""How many a second, over the last seconds, without keeping each."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+WINDOW_S = 10.0
+
+
+@dataclass(slots=True)
+class Rate:
+    """A count that fades with e-folding time `WINDOW_S`. One owner; changes in place."""
+
+    total: float = 0.0
+    at: float = 0.0
+    since: float | None = None
+
+    def add(self, now: float, count: float = 1.0) -> None:
+        """Counts something at `now`."""
+        if self.since is None:
+            self.since = self.at = now
+        self._fade(now)
+        self.total += count
+
+    def per_s(self, now: float) -> float | None:
+        """Returns the rate; None while nothing was counted for a second yet, for a rate of one moment means nothing."""
+        if self.since is None or now - self.since < 1.0:
+            return None
+        self._fade(now)
+        return self.total / (WINDOW_S * (1.0 - math.exp(-(now - self.since) / WINDOW_S)))
+
+    def _fade(self, now: float) -> None:
+        if now > self.at:
+            self.total *= math.exp(-(now - self.at) / WINDOW_S)
+            self.at = now

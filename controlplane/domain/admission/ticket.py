@@ -1,0 +1,59 @@
+"""What admission is asked, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+# queue_full, queue_bytes and too_slow are told at once; expired and shed after waiting
+Refused = Literal["queue_full", "queue_bytes", "too_slow", "expired", "no_replica", "too_long"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """One request that asks for a seat. `prompt_tokens` and `output_tokens` are estimates; the second is what it may
+    generate over all its choices (`n`)."""
+
+    id: str
+    tenant: str
+    tier: str
+    prompt_tokens: int
+    output_tokens: int
+    arrived_at: float
+    wait_until: float  # it is refused when it has no seat by then
+    body_bytes: int = 0
+    affinity: str = ""  # requests with the same text profit from the same replica (a session, a common prefix)
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """Send it to this replica now; its seat and tokens are reserved until `ended`."""
+
+    ticket: Ticket
+    replica_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """It waits; `ahead` requests are expected to go first, which takes about `expected_wait_s` (None = not known)."""
+
+    ticket: Ticket
+    ahead: int
+    expected_wait_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """It gets no seat. `retry_after_s` is when asking again makes sense, from the queue as it is now."""
+
+    ticket: Ticket
+    code: Refused
+    why: str
+    retry_after_s: int
+
+
+Answer = Dispatch | Queued | Refusal

@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from controlplane.domain.admission.policy import Policy, TenantShare
+from controlplane.domain.admission.ticket import Dispatch, Queued, Refusal
+from controlplane.domain.admission.tiers import BATCH, INTERACTIVE, STANDARD
+from tests.domain.admission.making import LATE, ask, dispatched, make_admission, make_ticket
+
+
+def make_policy(**shares: TenantShare) -> Policy:
+    return Policy(shares=shares, kept_seats=0)
+
+
+def fill_up(admission: object, count: int, tenant: str = "greedy", **given: object) -> None:
+    for number in range(count):
+        ask(admission, make_ticket(f"{tenant}-{number}", tenant, **given))  # type: ignore[arg-type]
+
+
+def test_a_request_that_finds_a_seat_is_dispatched_and_holds_its_tokens() -> None:
+    admission = make_admission()
+    assert ask(admission, make_ticket()) == Dispatch(make_ticket(), "r0")
+    assert admission.places["r0"].ledger.reserved_tokens == 200
+
+
+def test_it_goes_to_the_replica_with_the_least_reserved_tokens() -> None:
+    admission = make_admission(replicas=2)
+    for name, output, where in (("a", 5000, "r0"), ("b", 100, "r1"), ("c", 100, "r1"), ("d", 5000, "r1")):
+        answer = ask(admission, make_ticket(name, name, output_tokens=output))
+        assert isinstance(answer, Dispatch) and answer.replica_id == where, name
+
+
+def test_a_session_stays_on_its_replica_unless_that_unbalances() -> None:
+    admission = make_admission(replicas=2, seats=16)
+    first = ask(admission, make_ticket("a", affinity="s"))
+    again = ask(admission, make_ticket("b", "eve", affinity="s"))
+    assert isinstance(first, Dispatch) and isinstance(again, Dispatch) and first.replica_id == again.replica_id
+    long = ask(admission, make_ticket("c", "eve", affinity="s", output_tokens=4000))
+    other = ask(admission, make_ticket("d", "bob", affinity="s"))
+    assert isinstance(long, Dispatch) and isinstance(other, Dispatch) and other.replica_id != long.replica_id
+
+
+def test_without_a_seat_it_waits_and_goes_when_one_is_free() -> None:
+    admission = make_admission(seats=2, policy=Policy(kept_seats=0))
+    fill_up(admission, 2)
+    assert isinstance(ask(admission, make_ticket("late")), Queued)
+    assert dispatched(admission.ended("greedy-0", LATE + 1)) == ["late"]
+
+
+def test_without_tokens_it_waits_although_there_are_seats() -> None:
+    admission = make_admission(seats=8, capacity=1000)
+    ask(admission, make_ticket("big", output_tokens=800))
+    assert isinstance(ask(admission, make_ticket("next", "eve")), Queued)
+    assert dispatched(admission.ended("big", LATE + 1)) == ["next"]
+
+
+def test_a_long_request_is_not_passed_by_short_ones_for_ever() -> None:
+    admission = make_admission(seats=8, capacity=1000)
+    ask(admission, make_ticket("running", output_tokens=500))
+    ask(admission, make_ticket("long", "eve", output_tokens=700))
+    assert isinstance(ask(admission, make_ticket("short", "bob", prompt_tokens=10, output_tokens=10)), Queued)
+
+
+def test_a_request_longer_than_the_whole_cache_may_have_an_empty_replica() -> None:
+    admission = make_admission(capacity=1000)
+    assert isinstance(ask(admission, make_ticket(output_tokens=5000)), Dispatch)
+    assert admission.places["r0"].ledger.reserved_tokens == 1000
+    admission.ended("t1", LATE)
+    admission.check_invariants()
+
+
+def test_a_prompt_longer_than_any_cache_is_refused_at_once() -> None:
+    answer = ask(make_admission(capacity=1000), make_ticket(prompt_tokens=2000))
+    assert isinstance(answer, Refusal) and answer.code == "too_long" and "1000 tokens" in answer.why
+
+
+def test_without_a_replica_it_is_refused_at_once() -> None:
+    answer = ask(make_admission(replicas=0), make_ticket())
+    assert isinstance(answer, Refusal) and answer.code == "no_replica"
+
+
+@pytest.mark.parametrize(
+    ("tier", "code"),
+    [(replace(STANDARD, queue_most=1), "queue_full"), (replace(STANDARD, queue_most_bytes=1500), "queue_bytes")],
+)
+def test_a_queue_is_bounded_by_count_and_bytes(tier: object, code: str) -> None:
+    admission = make_admission(seats=1, policy=Policy(tiers={"standard": tier}))  # type: ignore[dict-item]
+    fill_up(admission, 2)
+    answer = ask(admission, make_ticket("late"))
+    assert isinstance(answer, Refusal) and answer.code == code and answer.retry_after_s >= 1
+
+
+def test_a_request_that_can_not_make_it_is_refused_at_once() -> None:
+    admission = make_admission(seats=1, policy=Policy(kept_seats=0))
+    for number in range(20):  # one a second is served
+        ask(admission, make_ticket(f"a{number}"), LATE + number)
+        admission.ended(f"a{number}", LATE + number + 0.9)
+    now = LATE + 20
+    ask(admission, make_ticket("running"), now)
+    for number in range(5):
+        ask(admission, make_ticket(f"b{number}", wait_until=now + 30), now)
+    answer = ask(admission, make_ticket("late", wait_until=now + 2), now)
+    assert isinstance(answer, Refusal) and answer.code == "too_slow" and 3 <= answer.retry_after_s <= 10
+
+
+def test_what_has_waited_too_long_is_told_and_never_dispatched() -> None:
+    admission = make_admission(seats=1)
+    fill_up(admission, 1)
+    ask(admission, make_ticket("late", wait_until=LATE + 2))
+    assert admission.next_due() == LATE + 2
+    assert admission.tick(LATE + 1.9) == []
+    (answer,) = admission.tick(LATE + 2)
+    assert isinstance(answer, Refusal) and answer.code == "expired"
+    assert admission.ended("greedy-0", LATE + 3) == []
+
+
+def test_what_was_abandoned_is_never_dispatched() -> None:
+    admission = make_admission(seats=1)
+    fill_up(admission, 1)
+    ask(admission, make_ticket("gone"))
+    assert admission.abandoned("gone") and not admission.abandoned("gone")
+    assert admission.ended("greedy-0", LATE) == []
+
+
+# -- fairness ----------------------------------------------------------------------------------------------------------
+
+
+def test_tenants_take_turns_by_tokens_and_not_by_requests() -> None:
+    admission = make_admission(seats=1, capacity=None, policy=Policy(kept_seats=0))
+    ask(admission, make_ticket("first", "eve"))
+    for number in range(8):
+        ask(admission, make_ticket(f"long-{number}", "ada", output_tokens=900))
+        ask(admission, make_ticket(f"short-{number}", "bob", output_tokens=100))
+    order, running = [], "first"
+    for _ in range(8):
+        (running,) = dispatched(admission.ended(running, LATE))
+        order.append(running.partition("-")[0])
+    assert order.count("long") == 2 and order.count("short") == 6
+
+
+def test_who_was_away_has_no_credit_for_it() -> None:
+    admission = make_admission(seats=1, capacity=None, policy=Policy(kept_seats=0))
+    for number in range(50):
+        ask(admission, make_ticket(f"x{number}", "ada"))
+        admission.ended(f"x{number}", LATE)
+    ask(admission, make_ticket("running", "eve"))
+    for number in range(4):
+        ask(admission, make_ticket(f"new-{number}", "bob"))
+        ask(admission, make_ticket(f"old-{number}", "ada"))
+    order, running = [], "running"
+    for _ in range(6):
+        (running,) = dispatched(admission.ended(running, LATE))
+        order.append(running.partition("-")[0])
+    assert 2 <= order.count("new") <= 4, order
+
+
+def test_a_tenant_pays_for_what_it_used_and_not_for_what_it_asked() -> None:
+    admission = make_admission(seats=1, capacity=None, policy=Policy(kept_seats=0))
+    ask(admission, make_ticket("a", "ada", output_tokens=10_000))
+    ask(admission, make_ticket("a2", "ada"))
+    ask(admission, make_ticket("b", "bob", output_tokens=1000))
+    ask(admission, make_ticket("b2", "bob"))
+    assert dispatched(admission.ended("a", LATE, used_tokens=110)) == ["b"]
+    assert dispatched(admission.ended("b", LATE, used_tokens=1100)) == ["a2"]
+
+
+def test_the_last_seat_is_kept_for_who_has_nothing_running() -> None:
+    admission = make_admission(seats=4)
+    fill_up(admission, 10)
+    assert len(admission.seated) == 3
+    assert isinstance(ask(admission, make_ticket("small", "bob")), Dispatch)
+    assert isinstance(ask(admission, make_ticket("small-2", "bob")), Queued)
+
+
+def test_a_single_seat_is_kept_for_nobody() -> None:
+    admission = make_admission(seats=1)
+    assert isinstance(ask(admission, make_ticket("a")), Dispatch)
+    ask(admission, make_ticket("b"))
+    assert dispatched(admission.ended("a", LATE)) == ["b"]
+
+
+# -- tiers and shares --------------------------------------------------------------------------------------------------
+
+
+def test_tiers_share_by_weight_while_all_of_them_wait() -> None:
+    admission = make_admission(seats=1, capacity=None, policy=Policy(kept_seats=0))
+    ask(admission, make_ticket("running-0", "eve"))
+    for number in range(40):
+        for tier in ("interactive", "standard", "batch"):
+            ask(admission, make_ticket(f"{tier}-{number}", tier, tier, wait_until=LATE + 900))
+    order, running = [], "running-0"
+    for _ in range(26):
+        (running,) = dispatched(admission.ended(running, LATE))
+        order.append(running.partition("-")[0])
+    counts = [order.count(tier.name) for tier in (INTERACTIVE, STANDARD, BATCH)]
+    assert counts[0] >= 14 and counts[1] >= 6 and 1 <= counts[2] <= 4, counts
+
+
+def test_a_share_of_the_cache_is_kept_from_batch_and_others_pass_it() -> None:
+    admission = make_admission(seats=16, capacity=1000)
+    for number in range(6):
+        ask(admission, make_ticket(f"batch-{number}", f"b{number}", "batch", wait_until=LATE + 900))
+    assert len(admission.seated) == 4, "4 x 200 of 1000 tokens are 80 %"
+    assert isinstance(ask(admission, make_ticket("now", "ada", "interactive")), Dispatch)
+
+
+def test_a_guarantee_that_was_lent_comes_back_with_the_next_seats() -> None:
+    admission = make_admission(seats=4, capacity=None, policy=make_policy(ada=TenantShare(guaranteed=0.5)))
+    fill_up(admission, 8)
+    assert len(admission.seated) == 4, "an idle guarantee is lent"
+    for number in range(3):
+        ask(admission, make_ticket(f"ada-{number}"))
+    served = [dispatched(admission.ended(f"greedy-{number}", LATE)) for number in range(3)]
+    assert served[:2] == [["ada-0"], ["ada-1"]] and served[2] != ["ada-2"]
+
+
+def test_a_tenant_never_has_more_than_its_most() -> None:
+    admission = make_admission(seats=4, policy=make_policy(greedy=TenantShare(most=0.5)))
+    fill_up(admission, 8)
+    assert len(admission.seated) == 2
+    assert isinstance(ask(admission, make_ticket()), Dispatch)
+
+
+def test_more_guaranteed_than_there_is_is_shown() -> None:
+    assert make_policy(a=TenantShare(guaranteed=0.7), b=TenantShare(guaranteed=0.5)).oversold() == pytest.approx(1.2)
+
+
+# -- replicas ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_draining_replica_gets_nothing_new_and_is_forgotten_when_it_is_empty() -> None:
+    admission = make_admission(replicas=2, seats=2)
+    ask(admission, make_ticket("a"))
+    ask(admission, make_ticket("b", "bob"))
+    admission.set_replicas({"r1": 2}, {"r1": 10_000}, LATE)
+    assert admission.places["r0"].leaving
+    ask(admission, make_ticket("c", "eve"))
+    assert admission.seated["c"][1] == "r1"
+    admission.ended("a", LATE)
+    assert "r0" not in admission.places
+    admission.check_invariants()
+
+
+def test_a_replica_that_comes_back_while_it_drains_serves_on() -> None:
+    admission = make_admission(replicas=2, seats=2)
+    ask(admission, make_ticket("a"))
+    admission.set_replicas({"r1": 2}, {}, LATE)
+    admission.set_replicas({"r0": 2, "r1": 2}, {}, LATE)
+    admission.ended("a", LATE)
+    assert admission.places["r0"].free_seats(LATE) == 2
+
+
+def test_a_new_replica_beside_others_starts_slowly() -> None:
+    admission = make_admission(seats=10)
+    admission.set_replicas({"r0": 10, "r1": 10}, {}, LATE)
+    place = admission.places["r1"]
+    assert [place.free_seats(LATE + age) for age in (0, 5, 10)] == [1, 5, 10]
+
+
+def test_the_first_replica_starts_at_once() -> None:
+    admission = make_admission(replicas=0)
+    admission.set_replicas({"r0": 8}, {}, LATE)
+    assert admission.places["r0"].free_seats(LATE) == 8
+
+
+def test_a_replica_that_rests_gets_nothing_until_then() -> None:
+    admission = make_admission(replicas=1)
+    admission.rest("r0", LATE + 5)
+    assert isinstance(ask(admission, make_ticket("a")), Queued)
+    assert dispatched(admission.tick(LATE + 5)) == ["a"]
+
+
+def test_a_stream_that_grows_is_counted_and_never_cut() -> None:
+    admission = make_admission(capacity=300)
+    ask(admission, make_ticket("a"))
+    assert admission.grew("a", 290) == 0
+    assert admission.grew("a", 350) == 50
+    admission.check_invariants()
+    admission.ended("a", LATE)
+    assert admission.places["r0"].ledger.reserved_tokens == 0
+    assert admission.grew("a", 10) == 0

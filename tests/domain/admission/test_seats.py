@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import pytest
+
+from controlplane.domain.admission.rate import Rate
+from controlplane.domain.admission.seats import DOWN_PAUSE_S, SeatLimits, Seats, Signals
+from controlplane.domain.admission.tiers import BATCH, INTERACTIVE, longest_wait_s, total_limit_s
+
+LIMITS = SeatLimits(16, 48)
+
+
+@pytest.mark.parametrize(
+    ("signals", "why"),
+    [
+        (Signals(40, kv_usage=0.95), "95% of the KV cache"),
+        (Signals(40, preemptions=2), "preempted 2 requests"),
+        (Signals(40, tpot_s=0.06, tpot_target_s=0.05), "60 ms, the target is 50 ms"),
+        (Signals(40, engine_waiting=3), "3 requests wait in the engine"),
+    ],
+)
+def test_a_replica_that_suffers_gets_an_eighth_less(signals: Signals, why: str) -> None:
+    change = Seats(LIMITS, 40).adjust(signals, 0.0)
+    assert (change.before, change.after) == (40, 35) and why in change.why
+
+
+def test_it_is_lowered_once_in_a_while_for_what_runs_takes_time_to_end() -> None:
+    seats = Seats(LIMITS, 40)
+    for at in range(int(DOWN_PAUSE_S)):
+        seats.adjust(Signals(40, kv_usage=0.95), float(at))
+    assert seats.now == 35
+    seats.adjust(Signals(40, kv_usage=0.95), DOWN_PAUSE_S)
+    assert seats.now == 31
+
+
+def test_with_every_seat_taken_and_room_it_gets_one_more_a_second() -> None:
+    seats = Seats(LIMITS, 16)
+    for at in range(10):
+        seats.adjust(Signals(seats.now, kv_usage=0.5, tpot_s=0.02, tpot_target_s=0.05), float(at))
+    assert seats.now == 26
+
+
+@pytest.mark.parametrize(
+    "signals",
+    [Signals(10), Signals(20, kv_usage=0.85), Signals(20, tpot_s=0.048, tpot_target_s=0.05)],
+    ids=["free seats", "no memory", "no time"],
+)
+def test_without_need_or_room_nothing_changes(signals: Signals) -> None:
+    assert Seats(LIMITS, 20).adjust(signals, 0.0).after == 20
+
+
+def test_it_stays_between_floor_and_ceiling() -> None:
+    seats = Seats(LIMITS, 17)
+    for at in range(0, 100, 5):
+        seats.adjust(Signals(17, kv_usage=0.99), float(at))
+    assert seats.now == 16
+    seats.limits = SeatLimits(1, 8)
+    assert seats.adjust(Signals(8), 200.0).after == 8
+
+
+@pytest.mark.parametrize(
+    ("known", "limits"),
+    [
+        ({}, SeatLimits(16, 48)),
+        ({"knee": 96, "kv_tokens": 10_000, "mean_tokens": 500.0}, SeatLimits(16, 96)),
+        ({"kv_tokens": 46_592, "mean_tokens": 150.0, "max_num_seqs": 16}, SeatLimits(5, 16)),
+        ({"kv_tokens": 1000, "mean_tokens": 500.0, "max_num_seqs": 256}, SeatLimits(1, 2)),
+        ({"kv_tokens": 100, "mean_tokens": 500.0}, SeatLimits(16, 48)),
+    ],
+)
+def test_the_ceiling_is_the_knee_and_until_there_is_one_the_ledger_s(
+    known: dict[str, float], limits: SeatLimits
+) -> None:
+    base: dict[str, float | None] = {"knee": None, "kv_tokens": None, "mean_tokens": None, "max_num_seqs": None}
+    assert SeatLimits.of(**(base | known)) == limits  # type: ignore[arg-type]
+
+
+def test_a_wait_leaves_time_for_the_prefill() -> None:
+    assert longest_wait_s(INTERACTIVE, None) == 2.0
+    assert longest_wait_s(INTERACTIVE, 1.0, 0.3) == pytest.approx(0.7)
+    assert longest_wait_s(INTERACTIVE, 1.0, 3.0) == 0.0
+    assert longest_wait_s(BATCH, 1.0) == 1.0
+
+
+def test_the_time_a_request_may_take_grows_with_its_tokens() -> None:
+    assert total_limit_s(INTERACTIVE, 100) == 55.0
+    assert total_limit_s(BATCH, 10_000) > 20_000
+
+
+def test_a_rate_is_that_of_the_last_seconds() -> None:
+    rate = Rate()
+    assert rate.per_s(0.0) is None
+    for step in range(200):
+        rate.add(step * 0.1)
+    assert rate.per_s(20.0) == pytest.approx(10.0, rel=0.05)
+    assert (rate.per_s(80.0) or 0) < 0.1
