@@ -49,26 +49,7 @@ def work_out(replica: Replica, nodes: int, policy: Policy | None = None, site: S
     peak = replicas * replica.requests_per_s * policy.safety_factor
     mean = replicas * replica.requests_per_s * policy.utilization_target
     after = left * replica.requests_per_s * policy.safety_factor
-    each = figure(replica.requests_per_s)
-    steps = (
-        Step("What a replica carries", replica.source, replica.requests_per_s, "requests/s"),
-        Step("Replicas", _room(replica, nodes, site, replicas), replicas, "replicas"),
-        Step(
-            "At the peak", f"{replicas} x {each} x safety {policy.safety_factor:g} = {figure(peak)}", peak, "requests/s"
-        ),
-        Step(
-            "On average",
-            f"{replicas} x {each} x utilization {policy.utilization_target:g} = {figure(mean)}",
-            mean,
-            "requests/s",
-        ),
-        Step(
-            "At the peak with one node lost",
-            f"{left} x {each} x safety {policy.safety_factor:g} = {figure(after)}",
-            after,
-            "requests/s",
-        ),
-    )
+    steps = _steps(replica, policy, _room(replica, nodes, site, replicas), (replicas, left), (peak, mean, after))
     price = site.price_per_hour
     return Carried(
         replicas=replicas,
@@ -83,12 +64,29 @@ def work_out(replica: Replica, nodes: int, policy: Policy | None = None, site: S
     )
 
 
+def _steps(
+    replica: Replica, policy: Policy, room: str, counts: tuple[int, int], rates: tuple[float, float, float]
+) -> tuple[Step, ...]:
+    (replicas, left), (peak, mean, after) = counts, rates
+    each, safety = figure(replica.requests_per_s), f"{policy.safety_factor:g}"
+    at_peak = f"Replicas x rate x safety factor: {replicas} x {each} x {safety} = {figure(peak)}."
+    target = f"{policy.utilization_target:g}"
+    on_average = f"Replicas x rate x utilization target: {replicas} x {each} x {target} = {figure(mean)}."
+    lost = f"Replicas that are left x rate x safety factor: {left} x {each} x {safety} = {figure(after)}."
+    return (
+        Step("replica", "What a replica carries", replica.source, replica.requests_per_s, "requests/s"),
+        Step("replicas", "Replicas", room, replicas, "replicas"),
+        Step("at_peak", "At the peak", at_peak, peak, "requests/s"),
+        Step("on_average", "On average", on_average, mean, "requests/s"),
+        Step("after_node_loss", "At the peak with one node lost", lost, after, "requests/s"),
+    )
+
+
 def _room(replica: Replica, nodes: int, site: Site, replicas: int) -> str:
     each = site.replicas_a_node(replica)
     if each:
-        return f"{nodes} x ({site.cards_per_node} cards // {replica.cards}) = {replicas}"
-    spanned = site.nodes_a_replica(replica)
-    return f"{nodes} nodes // {spanned} nodes a replica = {replicas}"
+        return f"Nodes x replicas a node of {site.cards_per_node} cards: {nodes} x {each} = {replicas}."
+    return f"Nodes / nodes a replica: {nodes} / {site.nodes_a_replica(replica)}, in whole replicas {replicas}."
 
 
 def _reasons(replica: Replica, nodes: int, replicas: int, left: int, idle: int) -> tuple[str, ...]:

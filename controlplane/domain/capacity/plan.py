@@ -56,7 +56,7 @@ def work_out(demand: Demand, replica: Replica, policy: Policy | None = None, sit
     policy = policy or Policy()
     policy.check()
     site.check()
-    steps = [Step("What a replica carries", replica.source, replica.requests_per_s, "requests/s")]
+    steps = [Step("replica", "What a replica carries", replica.source, replica.requests_per_s, "requests/s")]
     at_peak = _at_peak(demand, replica, policy, steps)
     at_mean = _at_mean(demand, replica, policy, steps)
     needed = max(at_peak, at_mean, 1)
@@ -64,15 +64,18 @@ def work_out(demand: Demand, replica: Replica, policy: Policy | None = None, sit
     hot = _hot(needed, at_mean, spare, policy, steps)
     total = needed + spare
     if total > MOST_REPLICAS:
-        right = "a demand that ten million replicas carry"
+        right = f"what {MOST_REPLICAS:,} replicas carry, at most"
         raise RefusedError(
-            "capacity", f"{total:,} replicas would be needed.", fields={"peak_requests_per_s": right}, hint=right
+            "capacity",
+            f"{total:,} replicas would be needed, which can't be meant.",
+            fields={"peak_requests_per_s": right},
         )
     nodes = site.nodes_for(total, replica)
     if spare and site.replicas_a_node(replica):
         nodes = max(nodes, 2)
     cards = total * replica.cards
-    steps.append(Step("Cards", f"{total} replicas x {replica.cards} {_cards(replica.cards)} = {cards}", cards, "cards"))
+    working = f"Replicas x cards of each: {total} x {replica.cards} = {cards}."
+    steps.append(Step("cards", "Cards", working, cards, "cards"))
     month = _month(cards, hot * replica.cards, policy, site, steps)
     return Plan(
         replicas=total,
@@ -99,10 +102,11 @@ def _at_peak(demand: Demand, replica: Replica, policy: Policy, steps: list[Step]
     counted = replica.requests_per_s * policy.safety_factor
     found = whole(demand.peak_requests_per_s / counted)
     working = (
-        f"{figure(demand.peak_requests_per_s)} requests/s / ({figure(replica.requests_per_s)} x safety "
-        f"{policy.safety_factor:g}) = {figure(demand.peak_requests_per_s / counted)}, rounded up to {found}"
+        f"Peak / (a replica's rate x safety factor): {figure(demand.peak_requests_per_s)} / "
+        f"({figure(replica.requests_per_s)} x {policy.safety_factor:g}) = "
+        f"{figure(demand.peak_requests_per_s / counted)}, in whole replicas {found}."
     )
-    steps.append(Step("Replicas at the peak", working, found, "replicas"))
+    steps.append(Step("at_peak", "Replicas at the peak", working, found, "replicas"))
     return found
 
 
@@ -114,10 +118,10 @@ def _at_mean(demand: Demand, replica: Replica, policy: Policy, steps: list[Step]
     counted = replica.requests_per_s * policy.utilization_target
     found = whole(mean / counted)
     working = (
-        f"{figure(mean)} requests/s / ({figure(replica.requests_per_s)} x utilization "
-        f"{policy.utilization_target:g}) = {figure(mean / counted)}, rounded up to {found}"
+        f"Mean / (a replica's rate x utilization target): {figure(mean)} / ({figure(replica.requests_per_s)} x "
+        f"{policy.utilization_target:g}) = {figure(mean / counted)}, in whole replicas {found}."
     )
-    steps.append(Step("Replicas on average", working, found, "replicas"))
+    steps.append(Step("on_average", "Replicas on average", working, found, "replicas"))
     return found
 
 
@@ -126,23 +130,27 @@ def _spare(needed: int, replica: Replica, policy: Policy, site: Site, steps: lis
         return 0
     lost = site.lost_with_a_node(replica)
     found = min(lost, needed)
-    node = f"a node of {site.cards_per_node} cards holds {lost} {'replica' if lost == 1 else 'replicas'}"
-    working = f"{node}; {needed} are needed, so {found} more are kept" if lost > needed else f"{node}: {found} more"
-    steps.append(Step("Spare for one node lost", working, found, "replicas"))
+    if lost > needed:
+        working = f"A node has room for {lost} replicas, more than the {needed} needed: as many again are kept."
+    else:
+        working = f"A node takes {lost} with it when it is lost: as many more are kept."
+    steps.append(Step("spare", "Spare for one node lost", working, found, "replicas"))
     return found
 
 
 def _hot(needed: int, at_mean: int, spare: int, policy: Policy, steps: list[Step]) -> int:
     share = min(needed, whole(needed * policy.hot_share))
-    working = f"{needed} x {policy.hot_share:g} = {share}"
-    if at_mean > share:
-        working += f", raised to the {at_mean} that the mean load takes"
-        share = min(needed, at_mean)
-    if spare:
-        working += f", and the {spare} spare, which have to be there when a node is lost"
-    steps.append(Step("Hot replicas", working, share + spare, "replicas"))
-    steps.append(Step("Cold replicas", f"{needed + spare} - {share + spare}", needed - share, "replicas"))
-    return share + spare
+    by_mean = min(needed, at_mean)
+    found = max(share, by_mean) + spare
+    if by_mean > share:
+        working = f"The hot share of {needed} is {share}, the mean takes {by_mean}; with {spare} spare ones {found}."
+    else:
+        working = f"Needed x hot share: {needed} x {policy.hot_share:g} = {share}; with {spare} spare ones {found}."
+    steps.append(Step("hot", "Hot replicas", working, found, "replicas"))
+    cold = needed + spare - found
+    working = f"All less the hot ones: {needed + spare} - {found} = {cold}."
+    steps.append(Step("cold", "Cold replicas", working, cold, "replicas"))
+    return found
 
 
 def _month(
@@ -152,12 +160,11 @@ def _month(
     if price is None:
         return None, None
     hours = policy.hours_per_month
-    found = cards * price * hours
-    working = f"{cards} {_cards(cards)} x {price:g} an hour x {hours:g} h = {figure(found)}"
-    steps.append(Step("Cost a month, all cards held", working, found, "currency"))
-    hot = hot_cards * price * hours
-    working = f"{hot_cards} {_cards(hot_cards)} x {price:g} an hour x {hours:g} h = {figure(hot)}"
-    steps.append(Step("Cost a month of hot cards alone", working, hot, "currency"))
+    found, hot = cards * price * hours, hot_cards * price * hours
+    working = f"Cards x price an hour x hours: {cards} x {price:g} x {hours:g} = {figure(found)}."
+    steps.append(Step("cost", "Cost a month, all cards held", working, found, "currency"))
+    working = f"Hot cards x price an hour x hours: {hot_cards} x {price:g} x {hours:g} = {figure(hot)}."
+    steps.append(Step("hot_cost", "Cost a month of hot cards alone", working, hot, "currency"))
     return found, hot
 
 
@@ -167,8 +174,8 @@ def _in_flight(demand: Demand, replica: Replica, steps: list[Step]) -> float | N
         return None
     stay_s = replica.in_flight / replica.requests_per_s
     found = demand.peak_requests_per_s * stay_s
-    working = f"{figure(demand.peak_requests_per_s)} requests/s x {figure(stay_s)} s a request = {figure(found)}"
-    steps.append(Step("Requests in flight at the peak, at most", working, found, "requests"))
+    working = f"Peak x seconds a request: {figure(demand.peak_requests_per_s)} x {figure(stay_s)} = {figure(found)}."
+    steps.append(Step("in_flight", "Requests in flight at the peak, at most", working, found, "requests"))
     return found
 
 
@@ -187,8 +194,8 @@ def _reasons(demand: Demand, at_peak: int, at_mean: int, spare: int, cold: int) 
         found.append("One node may be lost at the peak without leaving the objective.")
     if cold:
         found.append(
-            f"{cold} cold {'replica is' if cold == 1 else 'replicas are'} started for the peak; their cards serve "
-            "offline work or other models in between, or are handed back."
+            f"Cold replicas are started for the peak, {cold} of them; their cards serve offline work or other models "
+            "in between, or are handed back."
         )
     return tuple(dict.fromkeys((*found, *demand.assumptions())))
 
@@ -203,7 +210,3 @@ def _advice(demand: Demand) -> tuple[str, ...]:
 
 def _share(part: float | None, whole_: float) -> float | None:
     return None if part is None else part / whole_
-
-
-def _cards(count: int) -> str:
-    return "card" if count == 1 else "cards"

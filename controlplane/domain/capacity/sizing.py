@@ -124,8 +124,8 @@ def _replica(question: Question, fitting: Fitting) -> Replica | Rejection:
         )
         return Rejection(fitting.split, "objective", reason)
     source = (
-        f"{fitting.split.label}: {figure(point.requests_s)} requests/s at {point.concurrency:.0f} at once, predicted "
-        f"({point.ttft_ms:.0f} ms to the first token, {point.tpot_ms:.1f} ms a token)."
+        f"Predicted for {fitting.split.label}: {figure(point.requests_s)} requests/s at {point.concurrency:.0f} at "
+        f"once, with {point.ttft_ms:.0f} ms to the first token and {point.tpot_ms:.1f} ms a token."
     )
     return Replica(
         requests_per_s=point.requests_s,

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
+from typing import Literal
 
 _ROUNDING = 1e-9  # a quotient this close above a whole number is that number: 0.7 x 90 is 63, not 64
 
 
+StepCode = Literal[
+    "replica", "replicas", "at_peak", "on_average", "after_node_loss", "spare", "hot", "cold", "cards", "cost",
+    "hot_cost", "in_flight",
+]  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`working` is the sum in words and numbers, `value` its result in `unit`."""
+    """`code` names the sum, `what` in words; `working` is how it goes, as a sentence, `value` its result in `unit`."""
 
+    code: StepCode
     what: str
     working: str
     value: float

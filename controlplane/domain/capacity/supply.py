@@ -30,7 +30,7 @@ def from_card_rate(requests_per_s_a_card: float, *, cards: int = 1) -> Replica:
     bounds.number("requests_per_s_a_card", requests_per_s_a_card, 0, 1e6, above=True)
     bounds.count("cards", cards, 1, 4096)
     bounds.settle()
-    source = f"{figure(requests_per_s_a_card)} requests/s a card, as given."
+    source = f"As given, {figure(requests_per_s_a_card)} requests/s a card."
     return Replica(requests_per_s_a_card * cards, cards, source)
 
 
@@ -49,12 +49,12 @@ def from_token_rate(tokens_per_s_a_card: float, output_tokens: float, *, cards: 
     bounds.count("cards", cards, 1, 4096)
     bounds.settle()
     rate = tokens_per_s_a_card / output_tokens
-    alone_s = output_tokens / tokens_per_s_a_card
+    alone_s, asking = figure(output_tokens / tokens_per_s_a_card), figure(people(rate, 60.0))
+    each, tokens, answer = figure(rate), figure(tokens_per_s_a_card), figure(output_tokens)
     source = (
-        f"{figure(tokens_per_s_a_card)} tokens/s / {figure(output_tokens)} tokens an answer = {figure(rate)} "
-        f'requests/s a card. This is a rate, not "{figure(rate)} users": {figure(rate)}/s x {figure(alone_s)} s an '
-        f"answer = 1 answer is always being written (n at once take n times as long), and people who ask once a minute "
-        f"number {figure(rate)}/s x 60 s = {figure(people(rate, 60.0))}."
+        f"{tokens} tokens/s / {answer} tokens an answer = {each} requests/s a card. This is a rate, "
+        f'not "{each} users": {each}/s x {alone_s} s an answer = 1 answer is always being written (n at once take n '
+        f"times as long), and people who ask once a minute number {each}/s x 60 s = {asking}."
     )
     return Replica(rate * cards, cards, source)
 

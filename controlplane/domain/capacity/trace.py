@@ -73,12 +73,12 @@ def _seen(arrivals: Sequence[float], mean: float, peak: float, window: float) ->
 def _checked(rows: object) -> list[Row]:
     found: list[Row] = []
     if isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
-        raise _refused("no list")
+        raise _refused("The trace is no list of requests.")
     for number, row in enumerate(rows):
         if number >= MOST_REQUESTS:
-            raise _refused(f"longer than {MOST_REQUESTS:,} rows")
+            raise _refused(f"The trace has more than {MOST_REQUESTS:,} rows.")
         if isinstance(row, str | bytes) or not isinstance(row, Sequence) or len(row) < 3:
-            raise _refused(f"wrong in row {number + 1}")
+            raise _refused(f"Row {number + 1} of the trace can't be read.")
         bounds = Bounds("capacity")
         bounds.number(f"trace[{number}].arrival_s", row[0], -1e12, 1e12)
         bounds.number(f"trace[{number}].input_tokens", row[1], 0, lengths.MOST_TOKENS)
@@ -88,5 +88,6 @@ def _checked(rows: object) -> list[Row]:
     return found
 
 
-def _refused(what: str) -> RefusedError:
-    return RefusedError("capacity", f"The trace is {what}.", hint=f"trace: {_RIGHT}", fields={"trace": _RIGHT})
+def _refused(sentence: str) -> RefusedError:
+    hint = "A trace has one row for each request: arrival in seconds, input tokens, output tokens."
+    return RefusedError("capacity", sentence, hint=hint, fields={"trace": _RIGHT})

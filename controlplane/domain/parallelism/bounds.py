@@ -14,7 +14,7 @@ class Bounds:
     def __init__(self, code: str) -> None:
         self.code = code
         self.wrong: dict[str, str] = {}
-        self.said: list[str] = []
+        self.given: dict[str, str] = {}
 
     def number(self, field: str, value: object, least: float, most: float, *, above: bool = False) -> None:
         """A finite number from `least` (or above it) to `most`; None is not one."""
@@ -40,13 +40,17 @@ class Bounds:
     def refuse(self, field: str, value: object, right: str) -> None:
         """Notes that `field` can't be `value`."""
         self.wrong[field] = right
-        self.said.append(f"{field} is {shown(value)}, which can't be.")
+        self.given[field] = shown(value)
 
     def settle(self) -> None:
         """Raises RefusedError when anything was wrong."""
         if self.wrong:
             hint = "; ".join(f"{field}: {right}" for field, right in self.wrong.items())
-            raise RefusedError(self.code, " ".join(self.said), hint=hint, fields=self.wrong)
+            if len(self.wrong) == 1:
+                ((field, value),) = self.given.items()
+                raise RefusedError(self.code, f"{field} is {value}, which can't be.", hint=hint, fields=self.wrong)
+            fields = ", ".join(self.wrong)
+            raise RefusedError(self.code, f"These values can't be: {fields}.", hint=hint, fields=self.wrong)
 
 
 def _within(value: float, least: float, most: float, above: bool) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import ceil
 
 from controlplane.domain.ledger.result import Ledger
 from controlplane.domain.parallelism import cost, speed
@@ -40,11 +41,19 @@ class Candidate:
     communication_share: float
     cost_at_load: float | None
     cost_when_full: float | None
+    requests_per_s: float | None = None  # as asked
     reasons: tuple[str, ...] = ()
 
     @property
     def copies(self) -> int:
         return self.layout.copies
+
+    @property
+    def copies_needed(self) -> int | None:
+        """Copies that carry the asked rate at ease; None without one, or where all of them do not."""
+        if self.requests_per_s is None or self.carried is None or not self.at_ease:
+            return None
+        return min(self.copies, ceil(self.requests_per_s / (HEAD_ROOM * self.carried.requests_s / self.copies)))
 
     @property
     def cards(self) -> int:
@@ -78,6 +87,7 @@ def work_out(question: Question, fitting: Fitting) -> Candidate:
         excess=speed.excess(asked, question.target),
         communication_share=copy.communication_share(asked.running),
         cost_at_load=cost.per_million_tokens(held, price, at_load.output_tok_s),
+        requests_per_s=question.load.requests_per_s,
         cost_when_full=None if full is None else cost.per_million_tokens(held, price, full.output_tok_s * copies),
     )
 

@@ -1,4 +1,4 @@
-"""Why a candidate stands where it stands, in sentences."""
+"""Why a candidate stands where it stands, in sentences that each stand for themselves."""
 
 from __future__ import annotations
 
@@ -8,91 +8,116 @@ from controlplane.domain.parallelism.candidate import Candidate
 from controlplane.domain.parallelism.figures import figure
 from controlplane.domain.parallelism.question import Question
 from controlplane.domain.parallelism.rejection import Rejection
-from controlplane.domain.performance.curve import Point
 
 _LOUD = 0.25  # share of communication from which it is called large
+_MUCH_FASTER = 1.1
 
 
 def of(question: Question, one: Candidate, first: Candidate, index: int) -> tuple[str, ...]:
     """Reasons in order: how it is cut, what it reaches, why not higher."""
-    found = [_shape(question, one), _communication(question, one), _reach(question, one)]
+    found = [_shape(one), *_communication(question, one), *_reach(question, one)]
     if one.split.experts:
         found.append(_experts(question, one))
-    if index == 0:
-        found.append(_why_first(question, one))
-    else:
-        found.append(_why_behind(question, one, first))
-    if one.layout.idle_cards:
-        idle = one.layout.idle_cards
-        found.append(f"{idle} {'card stays' if idle == 1 else 'cards stay'} idle, and cost as much as the others.")
-    return tuple(sentence for sentence in found if sentence)
+    found.extend([_why_first(question, one)] if index == 0 else _why_behind(question, one, first))
+    needed = one.copies_needed
+    if needed is not None and needed < one.copies and question.purpose == "interactive":
+        found.append(f"{needed} of the {one.copies} copies are enough for this load.")
+    if one.layout.idle_cards == 1:
+        found.append("1 card stays idle, and costs as much as the others.")
+    elif one.layout.idle_cards:
+        found.append(f"{one.layout.idle_cards} cards stay idle, and cost as much as the others.")
+    return tuple(found)
 
 
 def summary(question: Question, ranked: Sequence[Candidate], rejected: Sequence[Rejection]) -> str:
     """One sentence on the whole ranking."""
-    name = question.model.name
+    name, cards = question.model.name, hardware_label(question)
     if not ranked:
         memory = [one for one in rejected if one.code == "memory"]
         last = max(memory or rejected, key=lambda one: one.split.cards)
-        return f"{name} does not run on {_hardware(question)}. {last.split.label}: {last.reason}"
+        return f"{name} does not run on {cards}. {last.split.label}: {last.reason}"
     best = ranked[0]
     plan = f"{best.copies} x {best.split.label}"
     if question.purpose == "offline":
         return f"{plan} gives the most: {best.at_load.output_tok_s:.0f} output tokens a second."
     if not best.meets_objective:
-        return f"No split meets the objective for {name} on {_hardware(question)}; {plan} comes nearest."
-    return f"{plan} meets the objective: {_times(best.at_load)}."
+        return f"No split meets the objective for {name} on {cards}; {plan} comes nearest."
+    ttft, tpot = f"{best.at_load.ttft_ms:.0f}", f"{best.at_load.tpot_ms:.1f}"
+    return f"{plan} meets the objective: the first token after {ttft} ms, then {tpot} ms a token."
 
 
-def _shape(question: Question, one: Candidate) -> str:
-    split = one.split
-    copies = f"{one.copies} {'copy' if one.copies == 1 else 'copies'}"
+def hardware_label(question: Question) -> str:
+    """8 H100-SXM, or 2 x 8 H100-SXM for two nodes."""
+    hardware = question.hardware
+    nodes = "" if hardware.nodes == 1 else f"{hardware.nodes} x "
+    return f"{nodes}{hardware.cards_per_node} {hardware.accelerator.name}"
+
+
+def _shape(one: Candidate) -> str:
+    cards, copies, label = one.split.cards, one.copies, one.split.label
+    if cards == 1:
+        return f"Copies of one card each, {copies} of them: each answers its own requests."
+    if one.layout.nodes_a_copy == 1:
+        return f"Copies of {cards} cards each ({label}), {copies} of them, each inside a node."
+    return f"Copies of {cards} cards each ({label}), {copies} of them, each over {one.layout.nodes_a_copy} nodes."
+
+
+def _communication(question: Question, one: Candidate) -> list[str]:
+    split, hops = one.split, one.layout.crossings
     if split.cards == 1:
-        return f"{copies} of one card each, data parallel: each copy answers its own requests."
-    where = "in one node" if one.layout.nodes_a_copy == 1 else f"over {one.layout.nodes_a_copy} nodes"
-    return f"{copies} of {split.cards} cards ({split.label}), each {where}."
+        return ["No communication between cards."]
+    share = f"{one.communication_share:.0%}"
+    if split.ranks == 1:
+        found = [f"Handing over between stages takes {share} of a step at this load."]
+    elif split.ranks > question.hardware.joined:
+        found = [f"Communication over PCIe takes {share} of a step at this load."]
+    elif question.hardware.accelerator.vendor == "NVIDIA":
+        found = [f"Communication over NVLink takes {share} of a step at this load."]
+    else:
+        found = [f"Communication over the cards' own fabric takes {share} of a step at this load."]
+    if hops:
+        found.append(f"Each token goes over the network between nodes, hops a copy: {hops}.")
+    if one.communication_share > _LOUD and split.ranks > 1:
+        found.append("That much communication is wasteful: fewer ranks would spend less on it.")
+    return found
 
 
-def _communication(question: Question, one: Candidate) -> str:
-    split = one.split
-    if split.cards == 1:
-        return "No communication between cards."
-    by = "NVLink" if split.ranks <= question.hardware.joined else "PCIe"
-    if question.hardware.accelerator.vendor != "NVIDIA" and by == "NVLink":
-        by = "the cards' own fabric"
-    path = f"over {by}" if split.ranks > 1 else "between stages"
-    if one.layout.crossings:
-        path += f", with {one.layout.crossings} {'hop' if one.layout.crossings == 1 else 'hops'} over the network"
-    loud = " That is much: fewer ranks would waste less." if one.communication_share > _LOUD and split.ranks > 1 else ""
-    return f"Communication {path} takes {one.communication_share:.0%} of a step at this load.{loud}"
-
-
-def _reach(question: Question, one: Candidate) -> str:
+def _reach(question: Question, one: Candidate) -> list[str]:
+    target, point = question.target, one.at_load
     if one.saturated:
-        return f"The load is more than it completes: at most {figure(one.most.requests_s)} requests a second."
-    target = question.target
-    said = _times(one.at_load)
-    missed = []
-    if target.ttft_ms is not None and one.at_load.ttft_ms > target.ttft_ms:
-        missed.append(f"{target.ttft_ms:g} ms to the first token")
-    if target.tpot_ms is not None and one.at_load.tpot_ms > target.tpot_ms:
-        missed.append(f"{target.tpot_ms:g} ms a token")
-    if missed:
-        return f"{said}: slower than the {' and the '.join(missed)} asked for."
-    if one.carried is None or (target.ttft_ms is None and target.tpot_ms is None):
-        return f"{said}, {one.at_load.output_tok_s:.0f} output tokens a second."
-    return f"{said}, within the objective; up to {figure(one.carried.requests_s)} requests a second stay within it."
+        return [f"The load is more than it completes: at most {figure(one.most.requests_s)} requests a second."]
+    found = [
+        f"First token after {point.ttft_ms:.0f} ms, then {point.tpot_ms:.1f} ms a token, "
+        f"{point.output_tok_s:.0f} output tokens a second."
+    ]
+    if target.ttft_ms is not None and point.ttft_ms > target.ttft_ms:
+        found.append(f"The first token comes later than the {target.ttft_ms:g} ms asked for.")
+    if target.tpot_ms is not None and point.tpot_ms > target.tpot_ms:
+        found.append(f"Tokens come slower than the {target.tpot_ms:g} ms asked for.")
+    bounded = target.ttft_ms is not None or target.tpot_ms is not None
+    if one.meets_objective and bounded and one.carried is not None:
+        found.append(f"Up to {figure(one.carried.requests_s)} requests a second stay within the objective.")
+    return found
 
 
 def _experts(question: Question, one: Candidate) -> str:
     experts = question.model.experts
     count = experts.count if experts else 0
-    held = f"Each card holds {count // one.split.ranks} of {count} experts whole"
+    each = count // one.split.ranks
     if one.split.attention_copies == 1:
-        return f"{held}: no expert is cut into slivers, but uneven choices leave cards waiting."
-    latent = any(layer.kind == "mla" for layer in question.model.layers)
-    copied = "; its latent cache would be copied on every rank of tensor parallelism" if latent else ""
-    return f"{held} and attention of its own requests{copied}: more cache, no all-reduce in attention."
+        return (
+            f"Each card holds {each} of {count} experts whole: no expert is cut into slivers, but uneven choices leave "
+            "cards waiting."
+        )
+    if any(layer.kind == "mla" for layer in question.model.layers):
+        return (
+            f"Each card holds {each} of {count} experts whole and answers its own requests in attention: the latent "
+            "cache is not copied as under tensor parallelism, so more requests fit."
+        )
+    return (
+        f"Each card holds {each} of {count} experts whole and answers its own requests in attention, which saves an "
+        "all-reduce a layer but holds the weights of attention whole."
+    )
 
 
 def _why_first(question: Question, one: Candidate) -> str:
@@ -101,7 +126,7 @@ def _why_first(question: Question, one: Candidate) -> str:
             return "First: copies that do not talk to each other give the most tokens."
         return "First: its freed memory carries larger batches, which pays for its communication."
     if question.load.requests_per_s is None and question.load.concurrency is None and one.carried is not None:
-        return "First: it carries most within the objective, larger splits counted less for what they cost in traffic."
+        return "First: it carries most within the objective; a larger split has to gain 10 % for each doubling."
     if one.at_ease and one.split.cards == 1:
         return "First: data parallel alone meets the objective with head-room, so nothing has to be split."
     if one.at_ease:
@@ -111,28 +136,21 @@ def _why_first(question: Question, one: Candidate) -> str:
     return "First because the others miss the objective by more."
 
 
-def _why_behind(question: Question, one: Candidate, first: Candidate) -> str:
+def _why_behind(question: Question, one: Candidate, first: Candidate) -> list[str]:
     if question.purpose == "offline":
         share = one.at_load.output_tok_s / first.at_load.output_tok_s
         if share > 1:
-            return f"{share - 1:.0%} more tokens than the first, too little for splitting a copy over more cards."
-        return f"{share:.0%} of the first one's tokens a second."
+            return [f"More tokens than the first by {share - 1:.0%}, too little for a copy of more cards."]
+        return [f"Of the first one's tokens a second it gives {share:.0%}."]
     if not one.meets_objective and first.meets_objective:
-        return "Behind those that meet the objective."
-    if one.at_ease == first.at_ease and one.meets_objective and one.split.cards > first.split.cards:
+        return ["Behind those that meet the objective."]
+    if one.meets_objective and one.at_ease == first.at_ease and one.split.cards > first.split.cards:
+        found = ["A smaller split already meets the objective."]
         faster = first.at_load.tpot_ms / one.at_load.tpot_ms
-        gain = f" A token comes {faster:.1f} times as fast here, for cases that need it." if faster > 1.1 else ""
-        return f"A smaller split already meets the objective.{gain}"
+        if faster > _MUCH_FASTER:
+            found.append(f"Tokens come {faster:.1f} times as fast as with the first, for cases that need it.")
+        return found
     if first.carried is not None and one.carried is not None:
-        return f"Carries {one.carried.requests_s / first.carried.requests_s:.0%} of the first within the objective."
-    return "Further from the objective than the first."
-
-
-def _times(point: Point) -> str:
-    return f"First token after {point.ttft_ms:.0f} ms, {point.tpot_ms:.1f} ms a token"
-
-
-def _hardware(question: Question) -> str:
-    hardware = question.hardware
-    nodes = "" if hardware.nodes == 1 else f" in {hardware.nodes} nodes"
-    return f"{hardware.cards} {hardware.accelerator.name}{nodes}"
+        share = one.carried.requests_s / first.carried.requests_s
+        return [f"Of what the first carries within the objective it carries {share:.0%}."]
+    return ["Further from the objective than the first."]

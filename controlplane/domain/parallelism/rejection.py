@@ -26,11 +26,9 @@ class Rejection:
 
 def by_shape(split: Split, model: ModelFacts, hardware: Hardware) -> Rejection | None:
     """What the model's shape and the wiring forbid; None where nothing does."""
-    try:
-        setup.check_split(model, split.tensor, split.pipeline)
-    except RefusedError as refused:
-        code = "layers" if "pipeline_parallel" in refused.fields else "heads"
-        return Rejection(split, code, _plain(refused.message))
+    wrong = _by_heads_and_layers(split, model)
+    if wrong is not None:
+        return wrong
     experts = model.experts
     if split.experts and experts is not None and experts.count % split.ranks:
         reason = f"{experts.count} experts can't be dealt out evenly to {split.ranks} ranks."
@@ -48,7 +46,25 @@ def by_shape(split: Split, model: ModelFacts, hardware: Hardware) -> Rejection |
         )
         return Rejection(split, "no_link", reason)
     if layout.lie(split, hardware).copies < 1:
-        return Rejection(split, "no_room", f"{split.label} does not lie on {_cards(hardware)} without leaving a node.")
+        reason = f"There is no room for {split.cards} cards a copy on {hardware.nodes} x {hardware.cards_per_node}."
+        return Rejection(split, "no_room", reason)
+    return None
+
+
+def _by_heads_and_layers(split: Split, model: ModelFacts) -> Rejection | None:
+    try:
+        setup.check_split(model, split.tensor, split.pipeline)
+    except RefusedError as refused:
+        heads, tensor = model.num_attention_heads, split.tensor
+        if "pipeline_parallel" in refused.fields:
+            reason = f"There are {split.pipeline} stages, more than the {model.num_hidden_layers} layers of this model."
+            return Rejection(split, "layers", reason)
+        if heads and heads % tensor:
+            reason = f"TP {tensor} does not divide the {heads} attention heads of this model."
+            return Rejection(split, "heads", reason)
+        heads = next(one.kv_heads for one in model.layers if one.kv_heads % tensor and tensor % one.kv_heads)
+        reason = f"TP {tensor} neither divides the {heads} key-value heads of this model nor is it a multiple of them."
+        return Rejection(split, "heads", reason)
     return None
 
 
@@ -71,14 +87,8 @@ def by_memory(split: Split, ledger: Ledger, request_tokens: float) -> Rejection 
 
 def needless_pipeline(split: Split, simpler: Split) -> Rejection:
     """A pipeline where a copy fits with fewer stages."""
-    kept = f"{simpler.label} fits" if simpler.cards > 1 else "One card holds the whole model"
-    reason = f"{kept}: more stages than that only add hand-overs and empty slots between them."
+    if simpler.cards == 1:
+        reason = "One card holds the whole model: stages would only add hand-overs and empty slots between them."
+    else:
+        reason = f"{simpler.label} fits: more stages would only add hand-overs and empty slots between them."
     return Rejection(split, "needless_pipeline", reason)
-
-
-def _plain(sentence: str) -> str:
-    return sentence.replace("tensor_parallel", "TP").replace("pipeline_parallel", "PP")
-
-
-def _cards(hardware: Hardware) -> str:
-    return f"{hardware.nodes} x {hardware.cards_per_node} cards" if hardware.nodes > 1 else f"{hardware.cards} cards"

@@ -33,12 +33,8 @@ def test_the_fewest_cards_come_first_and_the_sums_are_shown() -> None:
     assert cards == sorted(cards)
     assert found.best is not None
     assert found.best.plan.cost_per_month is not None
-    assert [step.what for step in found.best.plan.steps][:3] == [
-        "What a replica carries",
-        "Replicas at the peak",
-        "Replicas on average",
-    ]
-    assert "predicted" in found.best.plan.steps[0].working
+    assert [step.code for step in found.best.plan.steps][:3] == ["replica", "at_peak", "on_average"]
+    assert "Predicted for TP" in found.best.plan.steps[0].working
     assert f"{found.best.plan.cards} H100-SXM" in found.sentence
 
 

@@ -14,8 +14,8 @@ def test_2000_requests_a_second_at_20_a_card_are_100_cards_at_peak_70_of_them_ho
     found = plan.work_out(make_demand(2000), supply.from_card_rate(20), make_policy())
     assert (found.cards, found.hot_cards, found.cold_cards) == (100, 70, 30)
     shown = [step.working for step in found.steps]
-    assert any(working.startswith("2,000 requests/s / (20 x safety 1) = 100") for working in shown)
-    assert "100 x 0.7 = 70" in shown
+    assert "Peak / (a replica's rate x safety factor): 2,000 / (20 x 1) = 100, in whole replicas 100." in shown
+    assert "Needed x hot share: 100 x 0.7 = 70; with 0 spare ones 70." in shown
 
 
 def test_with_usual_care_the_same_load_takes_more_than_100_cards() -> None:

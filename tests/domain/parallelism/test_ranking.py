@@ -65,7 +65,7 @@ def test_pipelines_go_over_nodes_and_tensor_parallelism_stays_inside() -> None:
     first = best(make_question(make_huge(), hardware=make_hardware(nodes=2), max_model_len=4096))
     assert first.split == Split(8, 2)
     assert first.layout.crossings == 1
-    assert any("1 hop over the network" in reason for reason in first.reasons)
+    assert any("goes over the network between nodes" in reason for reason in first.reasons)
 
 
 def test_a_mixture_of_experts_has_candidates_with_expert_parallelism() -> None:
@@ -73,7 +73,7 @@ def test_a_mixture_of_experts_has_candidates_with_expert_parallelism() -> None:
     kinds = {(one.split.experts, one.split.attention_copies > 1) for one in found.candidates}
     assert kinds == {(False, False), (True, False), (True, True)}
     shared = next(one for one in found.candidates if one.split.attention_copies > 1)
-    assert any("latent cache would be copied" in reason for reason in shared.reasons)
+    assert any("latent cache is not copied" in reason for reason in shared.reasons)
 
 
 def test_a_dense_model_has_none() -> None:
@@ -144,6 +144,16 @@ def test_a_load_smaller_than_one_request_a_copy_leaves_copies_idle() -> None:
     assert two.at_load.concurrency == pytest.approx(2)
     assert two.at_load.output_tok_s == pytest.approx(2 * one.at_load.output_tok_s)
     assert two.at_load.tpot_ms == pytest.approx(one.at_load.tpot_ms)
+
+
+def test_a_small_load_needs_some_of_the_copies_and_that_is_said() -> None:
+    first = best(make_question(make_small(), requests_per_s=10))
+    assert first.copies_needed is not None
+    assert first.carried is not None
+    assert first.copies_needed < first.copies
+    assert first.copies_needed * 0.85 * first.carried.requests_s / first.copies >= 10
+    assert f"{first.copies_needed} of the 8 copies are enough for this load." in first.reasons
+    assert best(make_question(make_small())).copies_needed is None
 
 
 def test_what_was_assumed_is_said() -> None:
