@@ -30,13 +30,6 @@ class KvLedger:
             return False
         return tier_share >= 1.0 or self.by_tier.get(tier, 0) + tokens <= tier_share * self.capacity_tokens
 
-    @property
-    def load(self) -> float:
-        """The share that is held; requests count where the capacity is not known."""
-        if not self.capacity_tokens:
-            return float(len(self.held))
-        return self.reserved_tokens / self.capacity_tokens
-
     def reserve(self, ticket_id: str, tier: str, tokens: int) -> None:
         """Holds tokens for a ticket that holds none yet."""
         assert ticket_id not in self.held, f"{ticket_id} holds tokens already"

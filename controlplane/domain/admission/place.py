@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from controlplane.domain.admission.kv_ledger import KvLedger
@@ -23,6 +23,17 @@ class Place:
     leaving: bool = False
     rests_until: float = 0.0
 
+    @property
+    def settled_at(self) -> float:
+        """From then on it neither starts slowly nor rests."""
+        return max(self.ready_at + SLOW_START_S, self.rests_until)
+
+    def load(self) -> float:
+        """The reserved share of its KV tokens, and a little for the seats, so that equals take turns."""
+        taken = len(self.running) / self.seats if self.seats else 1.0
+        capacity = self.ledger.capacity_tokens
+        return self.ledger.reserved_tokens / capacity + taken * 1e-6 if capacity else taken
+
     def free_seats(self, now: float) -> int:
         """Seats that may be given away now: fewer while it is new, none while it leaves or rests."""
         if self.leaving or now < self.rests_until:
@@ -30,37 +41,35 @@ class Place:
         seats, age = self.seats, now - self.ready_at
         if age < SLOW_START_S:
             seats = max(1, int(seats * max(0.0, age) / SLOW_START_S))
-        return max(0, seats - len(self.running))
+        free = seats - len(self.running)
+        return free if free > 0 else 0
 
 
 def choose(
-    places: Iterable[Place], *, tier: str, tokens: int, tier_share: float, now: float, wanted: str = "",
-    excluded: Collection[str] = (),
-) -> Place | None:  # fmt: skip
+    places: Iterable[Place], *, tier: str, tokens: int, tier_share: float, now: float, wanted: str = ""
+) -> Place | None:
     """Returns the place with the least reserved share that has a seat and the tokens; the `wanted` one when it is not
     much fuller; None when there is none."""
     best: Place | None = None
     liked: Place | None = None
+    least = liked_load = 0.0
     for place in places:
-        if place.id in excluded or place.free_seats(now) <= 0:
+        if place.free_seats(now) <= 0:
             continue
-        if not place.ledger.has_room(tier, at_most(tokens, place), tier_share):
+        ledger = place.ledger
+        if not ledger.has_room(tier, at_most(tokens, place), tier_share):
             continue
+        load = place.load()
         if place.id == wanted:
-            liked = place
-        if best is None or _load(place) < _load(best):
-            best = place
-    if best is not None and liked is not None and _load(liked)[0] <= _load(best)[0] + AFFINITY_SLACK:
+            liked, liked_load = place, load
+        if best is None or load < least:
+            best, least = place, load
+    if liked is not None and liked_load <= least + AFFINITY_SLACK:
         return liked
     return best
-
-
-def _load(place: Place) -> tuple[float, float]:
-    taken = len(place.running) / max(1, place.seats)
-    return (place.ledger.load if place.ledger.capacity_tokens else taken, taken)
 
 
 def at_most(tokens: int, place: Place) -> int:
     """A request that is estimated longer than the whole cache may still have an empty replica: it rarely gets there."""
     capacity = place.ledger.capacity_tokens
-    return tokens if capacity is None else min(tokens, capacity)
+    return tokens if capacity is None or tokens < capacity else capacity

@@ -40,15 +40,21 @@ class Admission:
         self._kv: dict[str, int] = {}  # tenant -> KV tokens it holds
         self._rate = Rate()
         self._sessions: dict[str, str] = {}  # affinity -> replica id, the oldest first
+        # sums over the replicas that serve, made anew when these change
+        self._serving = 0
+        self._seats = 0
+        self._largest: int | None = None  # KV tokens of the largest; None where one does not tell
+        self._together: int | None = None  # KV tokens of all
+        self._settled_at = 0.0  # from then on none starts slowly or rests
 
     # -- requests ------------------------------------------------------------------------------------------------
 
     def arrive(self, ticket: Ticket, now: float) -> list[Answer]:
         """Takes a new request: dispatches it, lets it wait, or refuses it at once. Its answer comes last; before it
         come those of waiting requests that time has given a seat meanwhile."""
-        if not any(not place.leaving for place in self.places.values()):
+        if not self._serving:
             return [self._refuse(ticket, "no_replica", "No replica is ready.", now)]
-        capacity = self._capacity()
+        capacity = self._largest
         if capacity is not None and ticket.prompt_tokens > capacity:
             why = f"The prompt of about {ticket.prompt_tokens} tokens is longer than a KV cache of {capacity} tokens."
             return [self._refuse(ticket, "too_long", why, now)]
@@ -116,12 +122,14 @@ class Admission:
             self.places[replica_id].leaving = True
             if not self.places[replica_id].running:
                 del self.places[replica_id]
+        self._add_up()
         return self.fill(now)
 
     def rest(self, replica_id: str, until: float) -> None:
         """Nothing new goes to a replica until then (its breaker is open)."""
         if replica_id in self.places:
             self.places[replica_id].rests_until = until
+            self._add_up()
 
     def tick(self, now: float) -> list[Answer]:
         """Ends what has waited too long and gives away what has become free. Call at `next_due` and once a second."""
@@ -192,24 +200,28 @@ class Admission:
 
     def _is_below_guarantee(self, tenant: str) -> bool:
         guaranteed = self.policy.share(tenant).guaranteed
-        return guaranteed > 0 and self._running.get(tenant, 0) < guaranteed * self._seats()
+        return guaranteed > 0 and self._running.get(tenant, 0) < guaranteed * self._seats
 
     def _may_have_seat(self, ticket: Ticket, now: float) -> bool:
         """Whether this tenant may take one of the seats that are free now."""
         running = self._running.get(ticket.tenant, 0)
         share = self.policy.share(ticket.tenant)
         if running:
-            seats = self._seats()
-            free = sum(place.free_seats(now) for place in self.places.values())
-            if seats > self.policy.kept_seats and free <= self.policy.kept_seats:
+            kept = self.policy.kept_seats
+            if self._seats > kept and self._free_seats(now) <= kept:
                 return False
-            if share.most < 1.0 and running + 1 > max(1.0, share.most * seats):
+            if share.most < 1.0 and running + 1 > max(1.0, share.most * self._seats):
                 return False
-        capacity = self._capacity_of_all()
-        if share.most < 1.0 and capacity is not None:
+        if share.most < 1.0 and self._together is not None:
             held = self._kv.get(ticket.tenant, 0)
-            return not held or held + ticket.tokens <= share.most * capacity
+            return not held or held + ticket.tokens <= share.most * self._together
         return True
+
+    def _free_seats(self, now: float) -> int:
+        free = self._seats - len(self.seated)
+        if free > self.policy.kept_seats and now >= self._settled_at:
+            return free  # at least so many: those on leaving replicas are counted as taken
+        return sum(place.free_seats(now) for place in self.places.values())
 
     def _place_for(self, ticket: Ticket, now: float) -> Place | None:
         share = self.policy.tiers[ticket.tier].kv_share
@@ -288,14 +300,11 @@ class Admission:
             else:
                 table.pop(tenant, None)
 
-    def _seats(self) -> int:
-        return sum(place.seats for place in self.places.values() if not place.leaving)
-
-    def _capacity(self) -> int | None:
-        """KV tokens of the largest replica; None where one does not tell."""
-        known = [place.ledger.capacity_tokens for place in self.places.values() if not place.leaving]
-        return None if None in known else max((one for one in known if one is not None), default=None)
-
-    def _capacity_of_all(self) -> int | None:
-        known = [place.ledger.capacity_tokens for place in self.places.values() if not place.leaving]
-        return None if None in known else sum(one for one in known if one is not None)
+    def _add_up(self) -> None:
+        serving = [place for place in self.places.values() if not place.leaving]
+        known = [one for place in serving if (one := place.ledger.capacity_tokens) is not None]
+        self._serving, self._seats = len(serving), sum(place.seats for place in serving)
+        self._largest = self._together = None
+        if known and len(known) == len(serving):
+            self._largest, self._together = max(known), sum(known)
+        self._settled_at = max((place.settled_at for place in serving), default=0.0)
