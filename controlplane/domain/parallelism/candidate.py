@@ -41,7 +41,7 @@ class Candidate:
     communication_share: float
     cost_at_load: float | None
     cost_when_full: float | None
-    requests_per_s: float | None = None  # as asked
+    copies_needed: int | None = None  # that carry the asked load at ease; None without one, or where all do not
     reasons: tuple[str, ...] = ()
 
     @property
@@ -49,11 +49,9 @@ class Candidate:
         return self.layout.copies
 
     @property
-    def copies_needed(self) -> int | None:
-        """Copies that carry the asked rate at ease; None without one, or where all of them do not."""
-        if self.requests_per_s is None or self.carried is None or not self.at_ease:
-            return None
-        return min(self.copies, ceil(self.requests_per_s / (HEAD_ROOM * self.carried.requests_s / self.copies)))
+    def cards_needed(self) -> int | None:
+        """Cards of the copies that carry the asked load at ease."""
+        return None if self.copies_needed is None else self.copies_needed * self.split.cards
 
     @property
     def cards(self) -> int:
@@ -83,11 +81,11 @@ def work_out(question: Question, fitting: Fitting) -> Candidate:
         knee=found.knee,
         saturated=saturated,
         meets_objective=meets,
-        at_ease=meets and _at_ease(question.load, carried),
+        at_ease=meets and carried is not None and _use(question.load, carried) <= HEAD_ROOM,
         excess=speed.excess(asked, question.target),
         communication_share=copy.communication_share(asked.running),
         cost_at_load=cost.per_million_tokens(held, price, at_load.output_tok_s),
-        requests_per_s=question.load.requests_per_s,
+        copies_needed=_needed(question.load, carried, copies) if meets else None,
         cost_when_full=None if full is None else cost.per_million_tokens(held, price, full.output_tok_s * copies),
     )
 
@@ -122,12 +120,19 @@ def _of_load(point: Point, load: Load) -> Point:
     )
 
 
-def _at_ease(load: Load, carried: Point | None) -> bool:
+def _needed(load: Load, carried: Point | None, copies: int) -> int | None:
+    """Copies, at most those that there are; None where these are not enough, or nothing was asked."""
     if carried is None:
-        return False
+        return None
+    needed = ceil(_use(load, carried) * copies / HEAD_ROOM)
+    return needed if 0 < needed <= copies else None
+
+
+def _use(load: Load, carried: Point) -> float:
+    """The asked load as a share of what is carried within the objective; 0 where none was asked."""
     if load.requests_per_s is not None:
-        return load.requests_per_s <= HEAD_ROOM * carried.requests_s
-    return load.concurrency is None or load.concurrency <= HEAD_ROOM * carried.concurrency
+        return load.requests_per_s / carried.requests_s
+    return 0.0 if load.concurrency is None else load.concurrency / carried.concurrency
 
 
 def _all(point: Point, copies: int) -> Point:

@@ -1,12 +1,13 @@
 """Splits ranked by purpose, each with its reasons; those that dropped out, each with its reason.
 
 Rules
-    Interactive: the smallest split that meets the objective with head-room wins (data parallel first, tensor parallel
-    inside a node next, pipelines last): small batches gain little from more cards a copy, and every degree adds
-    communication, so more copies answer the same cards' requests with less waiting. Where none meets it, the nearest.
-    Without an asked load: what carries most within the objective, a larger split having to gain 10 % a doubling.
-    Offline: highest throughput wins, a larger split having to gain as much, so that it is taken where the cache
-    that it frees pays for its communication.
+    Interactive: whatever carries the asked load within the objective, with head-room, on the fewest cards comes first;
+    of several the simplest: data parallel, then the fewest ranks inside a node, pipelines last. So small batches get
+    small splits, and a larger one where the smaller has too little cache to share its cards well. Where the load is all
+    that is carried, or none is asked: what carries most within the objective, a larger split having to gain 10 % a
+    doubling. Where nothing meets the objective: the nearest.
+    Offline: highest throughput, a larger split having to gain as much, so that it is taken where the cache that it
+    frees pays for its communication.
 """
 
 from __future__ import annotations
@@ -59,13 +60,14 @@ def _key(question: Question) -> _Key:
     asked = question.load.requests_per_s is not None or question.load.concurrency is not None
     if question.purpose == "offline":
         return _by_throughput
-    return _smallest_that_meets if asked else _by_what_is_carried
+    return _fewest_cards if asked else _by_what_is_carried
 
 
-def _smallest_that_meets(one: Candidate) -> tuple[float, ...]:
+def _fewest_cards(one: Candidate) -> tuple[float, ...]:
+    if one.meets_objective and one.cards_needed is not None:
+        return (0.0, one.cards_needed, *_size(one))
     if one.meets_objective:
-        carried = one.carried.requests_s if one.carried else 0.0
-        return (0.0 if one.at_ease else 1.0, *_size(one), -carried)
+        return (1.0, *_by_what_is_carried(one))
     return (2.0 if not one.saturated else 3.0, one.excess, -one.most.requests_s, *_size(one))
 
 

@@ -21,7 +21,7 @@ def of(question: Question, one: Candidate, first: Candidate, index: int) -> tupl
     found.extend([_why_first(question, one)] if index == 0 else _why_behind(question, one, first))
     needed = one.copies_needed
     if needed is not None and needed < one.copies and question.purpose == "interactive":
-        found.append(f"{needed} of the {one.copies} copies are enough for this load.")
+        found.append(f"Copies that this load takes: {needed} of {one.copies}.")
     if one.layout.idle_cards == 1:
         found.append("1 card stays idle, and costs as much as the others.")
     elif one.layout.idle_cards:
@@ -130,7 +130,7 @@ def _why_first(question: Question, one: Candidate) -> str:
     if one.at_ease and one.split.cards == 1:
         return "First: data parallel alone meets the objective with head-room, so nothing has to be split."
     if one.at_ease:
-        return "First: the smallest split that meets the objective with head-room."
+        return f"First: it carries the load with head-room on the fewest cards, {one.cards_needed} of them."
     if one.meets_objective:
         return "First: it meets the objective, with little head-room."
     return "First because the others miss the objective by more."
@@ -144,8 +144,11 @@ def _why_behind(question: Question, one: Candidate, first: Candidate) -> list[st
         return [f"Of the first one's tokens a second it gives {share:.0%}."]
     if not one.meets_objective and first.meets_objective:
         return ["Behind those that meet the objective."]
-    if one.meets_objective and one.at_ease == first.at_ease and one.split.cards > first.split.cards:
-        found = ["A smaller split already meets the objective."]
+    if one.cards_needed is not None and first.cards_needed is not None:
+        if one.cards_needed > first.cards_needed:
+            found = [f"For this load it takes {one.cards_needed} cards, the first {first.cards_needed}."]
+        else:
+            found = ["A simpler split carries this load on as many cards."]
         faster = first.at_load.tpot_ms / one.at_load.tpot_ms
         if faster > _MUCH_FASTER:
             found.append(f"Tokens come {faster:.1f} times as fast as with the first, for cases that need it.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import exp, floor, inf, log
+from math import exp, floor, inf, log, sqrt
 
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.ledger.result import Ledger
@@ -23,6 +23,8 @@ from controlplane.domain.performance.curve import Curve, Knee, Objective, Point
 from controlplane.domain.performance.setup import Setup
 
 _GRID_POINTS = 8
+_TRIALS = 4  # for the border of the objective
+_NEAR = 1.04  # ratio of concurrencies that are near enough
 _HOP_S = 30e-6  # of one hand-over between nodes, whatever its size
 _ACTIVATION_BYTES = 2.0
 
@@ -131,7 +133,7 @@ def excess(point: Point, objective: Objective) -> float:
 
 
 def _carried(copy: Copy, points: tuple[Point, ...], most: Point, objective: Objective) -> Point | None:
-    """The last point within the objective: the grid brackets it, one or two more points find it."""
+    """The last point within the objective: the grid brackets it, a few more points find it."""
     if not meets(points[0], objective):
         return None
     low, high = points[0], None
@@ -144,8 +146,12 @@ def _carried(copy: Copy, points: tuple[Point, ...], most: Point, objective: Obje
         low = point
     if high is None:
         return low
-    for _ in range(2):
-        guess = floor(_between(low, high, excess(low, objective), excess(high, objective), 1.0))
+    for trial in range(_TRIALS):
+        if high.concurrency <= low.concurrency * _NEAR:
+            break
+        # by turns, as straight lines alone may creep up from one side
+        straight = _between(low, high, excess(low, objective), excess(high, objective), 1.0)
+        guess = floor(straight if trial % 2 == 0 else sqrt(low.concurrency * high.concurrency))
         if not low.concurrency < guess < high.concurrency:
             break
         point = copy.point(guess)

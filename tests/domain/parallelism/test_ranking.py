@@ -40,7 +40,23 @@ def test_data_parallel_comes_first_where_one_card_is_enough() -> None:
 
 
 def test_small_interactive_batches_take_the_smallest_split_that_is_fast_enough() -> None:
-    assert best(make_question(make_large(), requests_per_s=2)).split == Split(2)
+    first = best(make_question(make_large(), requests_per_s=0.5))
+    assert (first.split, first.cards_needed) == (Split(2), 2)
+
+
+def test_a_larger_split_wins_where_the_smaller_takes_more_cards_for_the_load() -> None:
+    """70B on two cards has so little cache that three such copies carry what one copy of four cards does."""
+    found = ranking.rank(make_question(make_large(), requests_per_s=3.5))
+    assert found.best is not None
+    assert (found.best.split, found.best.cards_needed) == (Split(4), 4)
+    smaller = of(found, Split(2))
+    assert smaller.cards_needed is None or smaller.cards_needed > 4
+    assert any("on the fewest cards, 4 of them" in reason for reason in found.best.reasons)
+
+
+def test_a_closed_loop_of_requests_is_ranked_in_the_same_way() -> None:
+    assert best(make_question(make_small(), concurrency=8)).split == Split(1)
+    assert best(make_question(make_large(), concurrency=60)).split.tensor > 2
 
 
 def test_a_strict_objective_takes_a_larger_split() -> None:
@@ -152,7 +168,7 @@ def test_a_small_load_needs_some_of_the_copies_and_that_is_said() -> None:
     assert first.carried is not None
     assert first.copies_needed < first.copies
     assert first.copies_needed * 0.85 * first.carried.requests_s / first.copies >= 10
-    assert f"{first.copies_needed} of the 8 copies are enough for this load." in first.reasons
+    assert f"Copies that this load takes: {first.copies_needed} of 8." in first.reasons
     assert best(make_question(make_small())).copies_needed is None
 
 
