@@ -10,7 +10,7 @@ Concurrency
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -19,11 +19,8 @@ from controlplane.domain.admission.ticket import Ticket
 MOST_TAGS = 10_000  # tenants that wait for nothing are forgotten beyond so many
 
 
-@dataclass(slots=True)
-class _Line:
-    """The waiting requests of one tenant in one tier."""
-
-    tickets: deque[Ticket] = field(default_factory=deque)
+# The waiting requests of one tenant in one tier, by id: the first is found, and any taken out, at once.
+_Line = OrderedDict[str, Ticket]
 
 
 @dataclass(slots=True)
@@ -42,26 +39,25 @@ class TierQueue:
         """Appends a request to its tenant's line."""
         line = self.lines.get(ticket.tenant)
         if line is None:
-            line = self.lines[ticket.tenant] = _Line()
+            line = self.lines[ticket.tenant] = OrderedDict()
             self.tags[ticket.tenant] = max(self.tags.get(ticket.tenant, 0.0), self.now)
-        line.tickets.append(ticket)
+        line[ticket.id] = ticket
         self.count += 1
         self.bytes += ticket.body_bytes
 
     def heads(self) -> Iterator[Ticket]:
         """Yields the first request of each tenant, the tenant served least first."""
         for tenant in sorted(self.lines, key=self.tags.__getitem__):
-            yield self.lines[tenant].tickets[0]
+            yield next(iter(self.lines[tenant].values()))
 
     def remove(self, ticket: Ticket) -> bool:
         """Takes a request out, wherever it stands; returns whether it was there."""
         line = self.lines.get(ticket.tenant)
-        if line is None or ticket not in line.tickets:
+        if line is None or line.pop(ticket.id, None) is None:
             return False
-        line.tickets.remove(ticket)
         self.count -= 1
         self.bytes -= ticket.body_bytes
-        if not line.tickets:
+        if not line:
             del self.lines[ticket.tenant]
         return True
 
@@ -72,18 +68,19 @@ class TierQueue:
             self.now = max(self.now, min(start, self._least()))
         self.tags[tenant] = start + tokens / max(tenant_weight, 1e-9)
         if len(self.tags) > MOST_TAGS:
-            self._forget()
+            self.forget()
 
     def ahead_of(self, tenant: str) -> int:
         """Returns how many requests are expected to go before the next one of a tenant: fair turns among tenants."""
-        own = len(line.tickets) if (line := self.lines.get(tenant)) else 0
-        return sum(min(len(line.tickets), own + 1) for name, line in self.lines.items() if name != tenant) + own
+        own = len(line) if (line := self.lines.get(tenant)) else 0
+        return sum(min(len(line), own + 1) for name, line in self.lines.items() if name != tenant) + own
 
     def _least(self) -> float:
         waiting = [self.tags[tenant] for tenant in self.lines]
         return min(waiting) if waiting else float("inf")
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Drops the tags that say no more than the present does."""
         self.tags = {tenant: tag for tenant, tag in self.tags.items() if tenant in self.lines or tag > self.now}
 
 
@@ -92,10 +89,11 @@ class FairQueue:
 
     def __init__(self, weights: Mapping[str, float]) -> None:
         self.tiers = {name: TierQueue(weight) for name, weight in weights.items()}
+        self.count = 0  # of all tiers; read for every request
         self._now = 0.0
 
     def __len__(self) -> int:
-        return sum(tier.count for tier in self.tiers.values())
+        return self.count
 
     def push(self, ticket: Ticket) -> None:
         """Appends a request; its tier begins at the present when nothing of it waited."""
@@ -103,6 +101,14 @@ class FairQueue:
         if not tier.count:
             tier.tag = max(tier.tag, self._now)
         tier.push(ticket)
+        self.count += 1
+
+    def remove(self, ticket: Ticket) -> bool:
+        """Takes a request out, wherever it stands; returns whether it was there."""
+        if not self.tiers[ticket.tier].remove(ticket):
+            return False
+        self.count -= 1
+        return True
 
     def in_order(self) -> Iterator[tuple[str, TierQueue]]:
         """Yields the tiers in which something waits, the one served least for its weight first."""
@@ -112,6 +118,9 @@ class FairQueue:
 
     def served(self, ticket: Ticket, tokens: float, tenant_weight: float) -> None:
         """Charges tier and tenant for tokens; negative gives back."""
+        if not self.count and tokens >= 0:
+            self._served_alone(ticket, tokens, tenant_weight)
+            return
         tier = self.tiers[ticket.tier]
         if tokens >= 0:
             self._now = max(self._now, min((one.tag for one in self.tiers.values() if one.count), default=tier.tag))
@@ -119,11 +128,32 @@ class FairQueue:
         tier.tag += tokens / tier.weight
         tier.served(ticket.tenant, tokens, tenant_weight)
 
+    def _served_alone(self, ticket: Ticket, tokens: float, tenant_weight: float) -> None:
+        """`served` while nothing waits, without the searches: every request of a quiet hour comes here."""
+        tier, tenant = self.tiers[ticket.tier], ticket.tenant
+        tag = tier.tag
+        if tag > self._now:
+            self._now = tag
+        else:
+            tag = self._now
+        tier.tag = tag + tokens / tier.weight
+        tags = tier.tags
+        start = tags.get(tenant, 0.0)
+        if start > tier.now:
+            tier.now = start
+        else:
+            start = tier.now
+        tags[tenant] = start + tokens / (tenant_weight if tenant_weight > 1e-9 else 1e-9)
+        if len(tags) > MOST_TAGS:
+            tier.forget()
+
     def check_invariants(self) -> None:
         """Raises AssertionError with the count that is wrong."""
+        counted = sum(tier.count for tier in self.tiers.values())
+        assert self.count == counted, f"{self.count} counted, {counted} in the tiers"
         for name, tier in self.tiers.items():
-            tickets = [ticket for line in tier.lines.values() for ticket in line.tickets]
+            tickets = [ticket for line in tier.lines.values() for ticket in line.values()]
             assert tier.count == len(tickets), f"{name}: {tier.count} counted, {len(tickets)} wait"
             assert tier.bytes == sum(ticket.body_bytes for ticket in tickets), f"{name}: bytes do not add up"
-            assert all(line.tickets for line in tier.lines.values()), f"{name}: an empty line is kept"
+            assert all(line for line in tier.lines.values()), f"{name}: an empty line is kept"
             assert all(ticket.tier == name for ticket in tickets), f"{name}: a request of another tier waits here"

@@ -19,7 +19,7 @@ class Place:
     seats: int
     ready_at: float
     ledger: KvLedger = field(default_factory=KvLedger)
-    running: dict[str, str] = field(default_factory=dict)  # ticket -> tenant
+    running: int = 0  # requests that have a seat here
     leaving: bool = False
     rests_until: float = 0.0
 
@@ -30,7 +30,7 @@ class Place:
 
     def load(self) -> float:
         """The reserved share of its KV tokens, and a little for the seats, so that equals take turns."""
-        taken = len(self.running) / self.seats if self.seats else 1.0
+        taken = self.running / self.seats if self.seats else 1.0
         capacity = self.ledger.capacity_tokens
         return self.ledger.reserved_tokens / capacity + taken * 1e-6 if capacity else taken
 
@@ -41,12 +41,12 @@ class Place:
         seats, age = self.seats, now - self.ready_at
         if age < SLOW_START_S:
             seats = max(1, int(seats * max(0.0, age) / SLOW_START_S))
-        free = seats - len(self.running)
+        free = seats - self.running
         return free if free > 0 else 0
 
 
 def choose(
-    places: Iterable[Place], *, tier: str, tokens: int, tier_share: float, now: float, wanted: str = ""
+    places: Iterable[Place], tier: str, tokens: int, tier_share: float, *, now: float, wanted: str = ""
 ) -> Place | None:
     """Returns the place with the least reserved share that has a seat and the tokens; the `wanted` one when it is not
     much fuller; None when there is none."""
@@ -57,7 +57,9 @@ def choose(
         if place.free_seats(now) <= 0:
             continue
         ledger = place.ledger
-        if not ledger.has_room(tier, at_most(tokens, place), tier_share):
+        capacity = ledger.capacity_tokens
+        needed = tokens if capacity is None or tokens < capacity else capacity
+        if not ledger.has_room(tier, needed, tier_share):
             continue
         load = place.load()
         if place.id == wanted:

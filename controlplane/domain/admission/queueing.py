@@ -34,10 +34,10 @@ class Admission:
         self.policy = policy
         self.queue = FairQueue({name: tier.weight for name, tier in policy.tiers.items()})
         self.places: dict[str, Place] = {}
-        self.seated: dict[str, tuple[Ticket, str]] = {}  # ticket id -> (ticket, replica id)
+        self.seated: dict[str, Ticket] = {}  # by id; where each sits and what it holds stands in the ticket
         self.waiting: dict[str, Ticket] = {}
         self._running: dict[str, int] = {}  # tenant -> seats it has
-        self._kv: dict[str, int] = {}  # tenant -> KV tokens it holds
+        self._kv: dict[str, int] = {}  # tenant -> KV tokens it holds; counted only where tenants have shares
         self._rate = Rate()
         self._sessions: dict[str, str] = {}  # affinity -> replica id, the oldest first
         # sums over the replicas that serve, made anew when these change
@@ -49,19 +49,34 @@ class Admission:
 
     # -- requests ------------------------------------------------------------------------------------------------
 
+    def seat_at_once(self, ticket: Ticket, now: float) -> Place | None:
+        """Returns the place of a request that finds nobody waiting and a replica with room, its seat and tokens being
+        reserved; None leaves everything as it was, and `arrive` has the answer. The short way of nearly every request.
+        """
+        if self.queue.count or not self._serving:
+            return None
+        capacity = self._largest
+        if capacity is not None and ticket.prompt_tokens > capacity:
+            return None
+        if not self._may_have_seat(ticket, now):
+            return None
+        place = self._place_for(ticket, now)
+        if place is not None:
+            self._seat(ticket, place, now)
+        return place
+
     def arrive(self, ticket: Ticket, now: float) -> list[Answer]:
         """Takes a new request: dispatches it, lets it wait, or refuses it at once. Its answer comes last; before it
         come those of waiting requests that time has given a seat meanwhile."""
+        place = self.seat_at_once(ticket, now)
+        if place is not None:
+            return [Dispatch(ticket, place.id)]
         if not self._serving:
             return [self._refuse(ticket, "no_replica", "No replica is ready.", now)]
         capacity = self._largest
         if capacity is not None and ticket.prompt_tokens > capacity:
             why = f"The prompt of about {ticket.prompt_tokens} tokens is longer than a KV cache of {capacity} tokens."
             return [self._refuse(ticket, "too_long", why, now)]
-        if not len(self.queue) and self._may_have_seat(ticket, now):
-            found = self._place_for(ticket, now)
-            if found is not None:
-                return [self._seat(ticket, found, now)]
         refusal = self._queue_is_full(ticket, now)
         if refusal is not None:
             return [refusal]
@@ -72,36 +87,45 @@ class Admission:
 
         `used_tokens` is what the engine counted; the tenant is charged for that instead of the estimate.
         """
-        entry = self.seated.pop(ticket_id, None)
-        if entry is None:
+        ticket = self.seated.pop(ticket_id, None)
+        if ticket is None:
             return []
-        ticket, replica_id = entry
-        place = self.places[replica_id]
-        del place.running[ticket_id]
-        held = place.ledger.release(ticket_id)
-        self._count(ticket.tenant, -1, -held)
+        place = self.places[ticket.replica_id]
+        place.running -= 1
+        held, tenant = ticket.held_tokens, ticket.tenant
+        if held:
+            place.ledger.add(ticket.tier, -held)
+            ticket.held_tokens = 0
+        left = self._running[tenant] - 1
+        if left:
+            self._running[tenant] = left
+        else:
+            del self._running[tenant]
+        if self._kv:
+            self._count_kv(tenant, -held)
         if used_tokens is not None:
-            self.queue.served(ticket, used_tokens - ticket.tokens, self.policy.share(ticket.tenant).weight)
+            change = used_tokens - ticket.prompt_tokens - ticket.output_tokens
+            self.queue.served(ticket, change, self.policy.share(tenant).weight)
         if place.leaving and not place.running:
-            del self.places[replica_id]
-        return self.fill(now)
+            del self.places[place.id]
+        return self.fill(now) if self.queue.count else []
 
     def abandoned(self, ticket_id: str) -> bool:
         """A waiting client has left; returns whether it waited here."""
         ticket = self.waiting.pop(ticket_id, None)
-        return ticket is not None and self.queue.tiers[ticket.tier].remove(ticket)
+        return ticket is not None and self.queue.remove(ticket)
 
     def grew(self, ticket_id: str, tokens: int) -> int:
         """A stream holds more tokens than was reserved; returns by how many its replica is overbooked now."""
-        entry = self.seated.get(ticket_id)
-        if entry is None:
+        ticket = self.seated.get(ticket_id)
+        if ticket is None:
             return 0
-        ticket, replica_id = entry
-        ledger = self.places[replica_id].ledger
-        before = ledger.held[ticket_id][1]
-        over = ledger.resize(ticket_id, tokens)
-        self._count(ticket.tenant, 0, tokens - before)
-        return over
+        ledger = self.places[ticket.replica_id].ledger
+        change, ticket.held_tokens = tokens - ticket.held_tokens, tokens
+        ledger.add(ticket.tier, change)
+        if self.policy.shares:
+            self._count_kv(ticket.tenant, change)
+        return ledger.over_tokens
 
     # -- replicas and time -----------------------------------------------------------------------------------------
 
@@ -149,13 +173,14 @@ class Admission:
     def fill(self, now: float) -> list[Answer]:
         """Gives free seats to those that wait, in fair order."""
         answers: list[Answer] = []
-        while len(self.queue):
+        while self.queue.count:
             found = self._next(now)
             if found is None:
                 break
             ticket, place = found
             self.abandoned(ticket.id)
-            answers.append(self._seat(ticket, place, now))
+            self._seat(ticket, place, now)
+            answers.append(Dispatch(ticket, place.id))
         return answers
 
     def check_invariants(self) -> None:
@@ -165,15 +190,23 @@ class Admission:
         assert not self.waiting.keys() & self.seated.keys(), "a request waits and runs"
         running: dict[str, int] = {}
         kv: dict[str, int] = {}
+        by_place: dict[str, dict[str, int]] = {name: {} for name in self.places}
+        seats = dict.fromkeys(self.places, 0)
+        for ticket in self.seated.values():
+            seats[ticket.replica_id] += 1
+            tiers = by_place[ticket.replica_id]
+            tiers[ticket.tier] = tiers.get(ticket.tier, 0) + ticket.held_tokens
+            running[ticket.tenant] = running.get(ticket.tenant, 0) + 1
+            kv[ticket.tenant] = kv.get(ticket.tenant, 0) + ticket.held_tokens
         for place in self.places.values():
-            place.ledger.check_invariants()
-            assert place.running.keys() == place.ledger.held.keys(), f"{place.id}: seats and tokens differ"
-            for ticket_id, tenant in place.running.items():
-                assert self.seated[ticket_id][1] == place.id, f"{ticket_id} is on two replicas"
-                running[tenant] = running.get(tenant, 0) + 1
-                kv[tenant] = kv.get(tenant, 0) + place.ledger.held[ticket_id][1]
+            held = {tier: tokens for tier, tokens in by_place[place.id].items() if tokens}
+            assert place.running == seats[place.id], f"{place.id}: {place.running} run, {seats[place.id]} have seats"
+            assert place.ledger.by_tier == held, f"{place.id}: {place.ledger.by_tier} reserved, {held} held"
+            total = place.ledger.reserved_tokens
+            assert total == sum(held.values()), f"{place.id}: {total} reserved, {held} held"
         assert running == self._running, f"{running} run, {self._running} counted"
-        assert {name: tokens for name, tokens in kv.items() if tokens} == self._kv, f"{kv} held, {self._kv} counted"
+        held = {name: tokens for name, tokens in kv.items() if tokens} if self.policy.shares else {}
+        assert held == self._kv, f"{held} held, {self._kv} counted"
 
     # -- decisions -------------------------------------------------------------------------------------------------
 
@@ -204,30 +237,32 @@ class Admission:
 
     def _may_have_seat(self, ticket: Ticket, now: float) -> bool:
         """Whether this tenant may take one of the seats that are free now."""
-        running = self._running.get(ticket.tenant, 0)
-        share = self.policy.share(ticket.tenant)
+        policy, running = self.policy, self._running.get(ticket.tenant, 0)
         if running:
-            kept = self.policy.kept_seats
-            if self._seats > kept and self._free_seats(now) <= kept:
+            kept = policy.kept_seats
+            free = self._seats - len(self.seated)  # or more: seats on leaving replicas count as taken
+            if self._seats > kept and (free <= kept or now < self._settled_at) and self._free_seats(now) <= kept:
                 return False
-            if share.most < 1.0 and running + 1 > max(1.0, share.most * self._seats):
-                return False
-        if share.most < 1.0 and self._together is not None:
+        if not policy.shares:
+            return True
+        share = policy.share(ticket.tenant)
+        if share.most >= 1.0:
+            return True
+        if running and running + 1 > max(1.0, share.most * self._seats):
+            return False
+        if self._together is not None:
             held = self._kv.get(ticket.tenant, 0)
             return not held or held + ticket.tokens <= share.most * self._together
         return True
 
     def _free_seats(self, now: float) -> int:
-        free = self._seats - len(self.seated)
-        if free > self.policy.kept_seats and now >= self._settled_at:
-            return free  # at least so many: those on leaving replicas are counted as taken
         return sum(place.free_seats(now) for place in self.places.values())
 
     def _place_for(self, ticket: Ticket, now: float) -> Place | None:
-        share = self.policy.tiers[ticket.tier].kv_share
+        tier, tokens = ticket.tier, ticket.prompt_tokens + ticket.output_tokens
         wanted = self._sessions.get(ticket.affinity, "") if ticket.affinity else ""
         return placing.choose(
-            self.places.values(), tier=ticket.tier, tokens=ticket.tokens, tier_share=share, now=now, wanted=wanted
+            self.places.values(), tier, tokens, self.policy.tiers[tier].kv_share, now=now, wanted=wanted
         )
 
     def _tier_is_full(self, ticket: Ticket) -> bool:
@@ -241,20 +276,24 @@ class Admission:
             if not place.leaving
         )
 
-    def _seat(self, ticket: Ticket, place: Place, now: float) -> Dispatch:
-        place.running[ticket.id] = ticket.tenant
-        tokens = placing.at_most(ticket.tokens, place)
-        place.ledger.reserve(ticket.id, ticket.tier, tokens)
-        self.seated[ticket.id] = (ticket, place.id)
-        self._count(ticket.tenant, 1, tokens)
-        self.queue.served(ticket, ticket.tokens, self.policy.share(ticket.tenant).weight)
+    def _seat(self, ticket: Ticket, place: Place, now: float) -> None:
+        tenant, tokens = ticket.tenant, ticket.prompt_tokens + ticket.output_tokens
+        shares = self.policy.shares
+        self.queue.served(ticket, tokens, self.policy.share(tenant).weight if shares else 1.0)
+        tokens = placing.at_most(tokens, place)
+        place.running += 1
+        place.ledger.add(ticket.tier, tokens)
+        ticket.replica_id, ticket.held_tokens = place.id, tokens
+        self.seated[ticket.id] = ticket
+        self._running[tenant] = self._running.get(tenant, 0) + 1
+        if shares:
+            self._count_kv(tenant, tokens)
         self._rate.add(now)
         if ticket.affinity:
             self._sessions.pop(ticket.affinity, None)
             self._sessions[ticket.affinity] = place.id
             if len(self._sessions) > MOST_SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
-        return Dispatch(ticket, place.id)
 
     def _queue_is_full(self, ticket: Ticket, now: float) -> Refusal | None:
         tier, queue = self.policy.tiers[ticket.tier], self.queue.tiers[ticket.tier]
@@ -292,13 +331,12 @@ class Admission:
 
     # -- sums ------------------------------------------------------------------------------------------------------
 
-    def _count(self, tenant: str, seats: int, tokens: int) -> None:
-        for table, change in ((self._running, seats), (self._kv, tokens)):
-            left = table.get(tenant, 0) + change
-            if left:
-                table[tenant] = left
-            else:
-                table.pop(tenant, None)
+    def _count_kv(self, tenant: str, change: int) -> None:
+        left = self._kv.get(tenant, 0) + change
+        if left:
+            self._kv[tenant] = left
+        else:
+            self._kv.pop(tenant, None)
 
     def _add_up(self) -> None:
         serving = [place for place in self.places.values() if not place.leaving]

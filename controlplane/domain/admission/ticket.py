@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 # queue_full, queue_bytes and too_slow are told at once; expired and shed after waiting
 Refused = Literal["queue_full", "queue_bytes", "too_slow", "expired", "no_replica", "too_long"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ticket:
     """One request that asks for a seat. `prompt_tokens` and `output_tokens` are estimates; the second is what it may
-    generate over all its choices (`n`)."""
+    generate over all its choices (`n`). Admission alone writes the last two fields; all others stay as they came."""
 
     id: str
     tenant: str
@@ -23,6 +23,8 @@ class Ticket:
     wait_until: float  # it is refused when it has no seat by then
     body_bytes: int = 0
     affinity: str = ""  # requests with the same text profit from the same replica (a session, a common prefix)
+    replica_id: str = field(default="", compare=False)  # where it has a seat
+    held_tokens: int = field(default=0, compare=False)  # what is reserved for it there
 
     @property
     def tokens(self) -> int:

@@ -237,7 +237,7 @@ def test_a_draining_replica_gets_nothing_new_and_is_forgotten_when_it_is_empty()
     admission.set_replicas({"r1": 2}, {"r1": 10_000}, LATE)
     assert admission.places["r0"].leaving
     ask(admission, make_ticket("c", "eve"))
-    assert admission.seated["c"][1] == "r1"
+    assert admission.seated["c"].replica_id == "r1"
     admission.ended("a", LATE)
     assert "r0" not in admission.places
     admission.check_invariants()
