@@ -1,0 +1,199 @@
+"""The slice book of one gateway: reserves from what it holds, and says when to talk to Valkey.
+
+Guarantees
+    A reservation touches nothing but memory. All limits of a request are reserved, or none. What was reserved is
+    given back exactly once, by `settle` (with what was used) or `refund` (nothing was). With every gateway in touch no
+    limit is exceeded, but for what requests use above their own estimates; one that is cut off from Valkey, or dead,
+    has at most its slice, and of limits a minute its part of the refill, beyond that.
+Does not do
+    I/O and clocks: `now` is UTC seconds, as near to Valkey's clock as the caller can. `asks` → Valkey → `answered`,
+    or `failed`; one exchange at a time.
+Concurrency
+    One owner (one gateway process); changes in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from controlplane.domain.quotas.answers import GRANTED, NeedsSlice, QuotaAnswer, refusal
+from controlplane.domain.quotas.measures import MEASURES
+from controlplane.domain.quotas.meter import Meter
+from controlplane.domain.quotas.quota import Quota, Who
+from controlplane.domain.quotas.slices import Ask, Reply
+from controlplane.domain.quotas.windows import FOREVER
+
+Reserved = tuple[tuple[Meter, ...], tuple[int, ...], int, int]  # meters, their windows' turns, tokens, money
+
+
+class SliceBook:
+    """`cut_off_at` tells since when Valkey does not answer (None = it does); `wants_sync` that asking now is better
+    than with the next heartbeat."""
+
+    def __init__(self, quotas: Iterable[Quota] = ()) -> None:
+        self.meters: dict[str, Meter] = {}
+        self.open: dict[str, Reserved] = {}
+        self.cut_off_at: float | None = None
+        self.wants_sync = False
+        self._quotas: tuple[Quota, ...] = ()
+        self._of: dict[Who, tuple[Meter, ...]] = {}
+        self._gone: dict[str, Meter] = {}  # of quotas that are no more; what they hold has to be given back
+        self.set_quotas(quotas)
+
+    def set_quotas(self, quotas: Iterable[Quota]) -> None:
+        """Takes over the quotas of a new snapshot. What is known of a limit stays known when its number changes."""
+        self._quotas = tuple(quotas)
+        self._of.clear()
+        meters: dict[str, Meter] = {}
+        for quota in self._quotas:
+            for name, limit in quota.limits.items():
+                measure = MEASURES.get(name)
+                if measure is None:
+                    continue  # of a newer version
+                key = f"{quota.id}:{name}"
+                meter = self.meters.pop(key, None) or self._gone.pop(key, None)
+                if meter is None:
+                    meter = Meter(key, quota, measure, limit)
+                meter.quota, meter.limit, meter.retry_at = quota, limit, 0.0
+                meters[key] = meter
+        for key, meter in self.meters.items():
+            meter.limit = 0
+            self._gone[key] = meter
+        self.meters = meters
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    def reserve(self, request_id: str, who: Who, tokens: int, money: int, now: float) -> QuotaAnswer:
+        """Reserves one request with so many estimated tokens (prompt and allowed output) and so much money."""
+        meters = self._of.get(who)
+        if meters is None:
+            meters = self._find(who)
+        if not meters:
+            return GRANTED
+        costs = (1, tokens, money)
+        for meter in meters:
+            if meter.ends_at <= now:
+                meter.turn_window(-1, FOREVER)
+            if meter.stock < costs[meter.measure.unit]:
+                answer = self._short(meters, costs, now)
+                if answer is not None:
+                    return answer
+                break
+        for meter in meters:
+            meter.take(costs[meter.measure.unit], now)
+            if meter.stock <= meter.low and meter.asked is None and now >= meter.retry_at:
+                self.wants_sync = True
+        self.open[request_id] = (meters, tuple([meter.turn for meter in meters]), tokens, money)
+        return GRANTED
+
+    def settle(self, request_id: str, tokens: int, money: int) -> None:
+        """The request is over and used so much; again is harmless."""
+        self._close(request_id, (1, tokens, money))
+
+    def refund(self, request_id: str) -> None:
+        """The request failed and counts for nothing; again is harmless."""
+        self._close(request_id, (0, 0, 0))
+
+    def remaining(self, who: Who, now: float) -> list[tuple[Meter, int]]:
+        """Returns each limit a minute on these requests and what is left of it, as far as this gateway knows."""
+        meters = self._of.get(who)
+        if meters is None:
+            meters = self._find(who)
+        return [(meter, meter.remaining(now)) for meter in meters if meter.measure.kind == "refilled"]
+
+    # -- Valkey ----------------------------------------------------------------------------------------------------
+
+    def asks(self, now: float) -> list[Ask]:
+        """Returns what to say to Valkey now: call every `HEARTBEAT_S`, and at once when `wants_sync` is set."""
+        self.wants_sync = False
+        self._gone = {key: meter for key, meter in self._gone.items() if meter.leased or meter.reserved}
+        for meter in self._gone.values():
+            meter.stock = 0
+        every = (*self.meters.values(), *self._gone.values())
+        return [ask for meter in every if (ask := meter.ask(now)) is not None]
+
+    def answered(self, replies: Sequence[Reply], now: float) -> None:
+        """Valkey has answered all that was asked."""
+        self.cut_off_at = None
+        for reply in replies:
+            meter = self.meters.get(reply.meter) or self._gone.get(reply.meter)
+            if meter is not None:
+                meter.answered(reply, now)
+
+    def failed(self, now: float) -> None:
+        """Valkey did not answer; from now on this gateway goes on with what it holds."""
+        if self.cut_off_at is None:
+            self.cut_off_at = now
+        for meter in (*self.meters.values(), *self._gone.values()):
+            meter.lost()
+
+    def leaving(self) -> list[Ask]:
+        """Returns the last words of this gateway: everything that no running request holds goes back."""
+        for meter in self.meters.values():
+            meter.stock = min(meter.stock, 0)
+            meter.needed = 0
+            meter.drawn_at = -FOREVER
+        return self.asks(0.0)
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError with the sum that is wrong; tests call it after every step."""
+        reserved: dict[str, int] = {}
+        for meters, turns, tokens, money in self.open.values():
+            for meter, turn in zip(meters, turns, strict=True):
+                if turn == meter.turn:
+                    amount = (1, tokens, money)[meter.measure.unit]
+                    reserved[meter.id] = reserved.get(meter.id, 0) + amount
+        for meter in (*self.meters.values(), *self._gone.values()):
+            promised = reserved.pop(meter.id, 0)
+            assert meter.reserved == promised, f"{meter.id}: {meter.reserved} reserved, {promised} promised"
+            assert meter.spent_acked <= meter.spent_total, f"{meter.id}: more acknowledged than spent"
+            assert meter.measure.kind != "held" or not meter.spent_total, f"{meter.id}: a place was used up"
+            assert meter.measure.kind != "held" or meter.stock >= 0, f"{meter.id}: more places than there are"
+
+    # -- decisions -------------------------------------------------------------------------------------------------
+
+    def _find(self, who: Who) -> tuple[Meter, ...]:
+        meters = tuple(meter for meter in self.meters.values() if meter.quota.counts(who))
+        self._of[who] = meters
+        return meters
+
+    def _short(self, meters: Sequence[Meter], costs: tuple[int, int, int], now: float) -> QuotaAnswer | None:
+        """What to answer where a stock is too small; None when what is there suffices after all."""
+        wanting: list[Meter] = []
+        for meter in meters:
+            amount = costs[meter.measure.unit]
+            if meter.ends_at <= now:
+                meter.turn_window(-1, FOREVER)
+            if meter.stock < amount and self.cut_off_at is not None:
+                meter.help_itself(amount, now, self.cut_off_at)
+            if meter.stock >= amount:
+                continue
+            if amount > meter.limit or self.cut_off_at is not None or now < meter.retry_at:
+                return self._refuse(meter, amount, now)
+            wanting.append(meter)
+        for meter in wanting:
+            meter.needed += costs[meter.measure.unit]
+        if not wanting:
+            return None
+        self.wants_sync = True
+        return NeedsSlice(tuple([meter.id for meter in wanting]))
+
+    def _refuse(self, meter: Meter, amount: int, now: float) -> QuotaAnswer:
+        cut_off = self.cut_off_at is not None
+        known = not cut_off or meter.measure.kind == "refilled"
+        return refusal(
+            quota=meter.quota.name, measure=meter.measure, limit=meter.limit, amount=amount,
+            resets_at=meter.has_room_at(amount, now) if known else None, now=now, cut_off=cut_off,
+        )  # fmt: skip
+
+    def _close(self, request_id: str, used: tuple[int, int, int]) -> None:
+        entry = self.open.pop(request_id, None)
+        if entry is None:
+            return
+        meters, turns, tokens, money = entry
+        reserved = (1, tokens, money)
+        for meter, turn in zip(meters, turns, strict=True):
+            if turn != meter.turn:
+                continue  # of a window that is over
+            unit, kind = meter.measure.unit, meter.measure.kind
+            meter.give(reserved[unit], 0 if kind == "held" else used[unit])
