@@ -22,13 +22,19 @@ COOL_DOWN_MOST_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class RoutedReplica:
-    """A replica that is `ready`. `key` is sent to it as bearer token; `model` is the name the engine knows."""
+    """A replica that is `ready`. `key` is sent to it as bearer token; `model` is the name the engine knows.
+
+    `kv_capacity_tokens` is what its engine said of its KV cache, `max_num_seqs` how many requests it runs at once;
+    None = not known.
+    """
 
     id: str
     url: str
     key: str
     model: str
     node: str = ""
+    kv_capacity_tokens: int | None = None
+    max_num_seqs: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +46,23 @@ class RoutedDeployment:
     engine: str
     simulated: bool
     replicas: tuple[RoutedReplica, ...] = ()
+    ttft_target_s: float | None = None
+    tpot_target_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RoutedKey:
-    """What an API key may do. Keys are found by the hex SHA-256 of their text. `deployments` None = all."""
+    """What an API key may do. Keys are found by the hex SHA-256 of their text. `deployments` None = all.
+
+    `tier` is the one that its requests belong to.
+    """
 
     id: str
     tenant_id: str
     tenant: str
     deployments: tuple[str, ...] | None = None
     expires_at: float | None = None
+    tier: str = "standard"
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,13 +83,12 @@ class Gateway:
             body = client.whole_body()
             if body is None:
                 body = await read_body(receive, self._body_limit)
+                arrived_at = time.monotonic()
             elif len(body) > self._body_limit:
                 raise too_large(self._body_limit)
             ask = read_ask(body)
             deployment = routes.deployment_for(key, ask.model)
-            await self._forwarder.serve(
-                Call(upstream_path, ask, key, deployment, routes.pools, client, request_id, arrived_at)
-            )
+            await self._forwarder.serve(Call(upstream_path, ask, key, deployment, client, request_id, arrived_at))
         except GatewayError as error:
             if not client.started:
                 error.send(client, request_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import msgspec
@@ -16,6 +17,10 @@ _encoder = msgspec.json.Encoder()
 OURS = frozenset({"model", "stream", "stream_options"})
 MOST_FIELDS = 200  # OpenAI and the engines know about 80; each costs memory for as long as the request runs
 _TRUE = msgspec.Raw(b"true")
+MOST_OUTPUT = 10_000_000
+MOST_CHOICES = 128
+LONG_BODY_BYTES = 16 * 1024  # from here on it is worth a look for pictures and sounds
+_INLINE = re.compile(rb";base64,[A-Za-z0-9+/=\\_-]{256,}")
 
 
 @dataclass(slots=True)
@@ -27,6 +32,33 @@ class Ask:
     usage_wanted: bool  # the client itself asked for the usage event
     fields: dict[str, msgspec.Raw]
     options: dict[str, msgspec.Raw] | None
+    body_bytes: int = 0
+    mixed_bytes: int = 0  # of these, what is no text
+    mixed_count: int = 0  # pictures and sounds
+
+    @property
+    def output_limit(self) -> int | None:
+        """What the client lets it generate over all choices; None when it does not say (or nothing usable)."""
+        raw = self.fields.get("max_completion_tokens") or self.fields.get("max_tokens")
+        most = None if raw is None else _count(raw)
+        if most is None:
+            return None
+        return (most if most < MOST_OUTPUT else MOST_OUTPUT) * self.choices
+
+    @property
+    def choices(self) -> int:
+        """How many answers are asked for."""
+        raw = self.fields.get("n")
+        count = None if raw is None else _count(raw)
+        return 1 if count is None else max(1, min(MOST_CHOICES, count))
+
+    def affinity(self, tenant: str, size: int) -> str:
+        """Returns a text that requests share which profit from the same replica: what the client calls its cache key,
+        else how a long prompt begins; empty when there is nothing."""
+        raw = self.fields.get("prompt_cache_key")
+        if raw is None and self.body_bytes >= size:
+            raw = self.fields.get("messages") or self.fields.get("prompt")
+        return "" if raw is None else f"{tenant}:{hash(bytes(raw)[:size])}"
 
     def body_for(self, model: str, *, exact: bool = False) -> bytes:
         """Returns the body for a replica that knows the model as `model`; a stream always asks for its usage.
@@ -64,16 +96,28 @@ def read_ask(body: bytes) -> Ask:
         model = _text_decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _bad("`model` must be a string.", "model") from error
+    size = len(body)
+    inline: tuple[int, ...] = ()
+    if size > LONG_BODY_BYTES:
+        inline = tuple(len(one) for one in _INLINE.findall(body))
     stream_raw = fields.get("stream")
     if stream_raw is None:
-        return Ask(model, False, False, fields, None)
+        return Ask(model, False, False, fields, None, size, sum(inline), len(inline))
     try:
         stream = bool(_flag_decoder.decode(stream_raw))
     except msgspec.DecodeError as error:
         raise _bad("`stream` must be true or false.", "stream") from error
     options = _read_options(fields) if stream else None
     wanted = options is not None and bytes(options.get("include_usage", b"")).strip() == b"true"
-    return Ask(model, stream, wanted, fields, options)
+    return Ask(model, stream, wanted, fields, options, size, sum(inline), len(inline))
+
+
+def _count(raw: msgspec.Raw) -> int | None:
+    """What is no whole number is left to the engine to refuse."""
+    try:
+        return max(0, int(bytes(raw)))
+    except ValueError:
+        return None
 
 
 def _read_options(fields: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw] | None:

@@ -103,3 +103,8 @@ def failed(error: UpstreamError) -> GatewayError:
 
 def stopping() -> GatewayError:
     return GatewayError(503, "gateway_stopping", "The gateway is being stopped. Try again.", retry_after_s=1)
+
+
+def timed_out(after_s: float) -> GatewayError:
+    text = f"The request was ended after {after_s:.0f} s, the most for its tier and its number of tokens."
+    return GatewayError(504, "request_timeout", text)

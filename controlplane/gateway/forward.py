@@ -1,7 +1,8 @@
-"""From an authorized ask to an answer: choice of a replica, the exchange, and what may be tried again.
+"""From an authorized ask to an answer: a seat, the exchange, and what may be tried again.
 
 Guarantees
-    A request counts as in flight on exactly the replica that works on it, and the counts return to 0 however it ends.
+    A request is sent only while it holds a seat and KV tokens, and gives both back however it ends: whole answer,
+    client gone, failure, time limit, cancelled.
     Tried again is only what can't have reached an engine: a refused connection (on another ready replica, once), and
     a pooled connection that turns out to be closed before any byte came (on a fresh one, once).
 """
@@ -13,11 +14,14 @@ import logging
 import time
 from dataclasses import dataclass, field
 
-from controlplane.domain.routing import CoolDowns, RoutedDeployment, RoutedKey, RoutedReplica, choose_replica
+from controlplane.domain.admission.ticket import Ticket
+from controlplane.domain.routing import CoolDowns, RoutedDeployment, RoutedKey, RoutedReplica
 from controlplane.gateway.asks import Ask
 from controlplane.gateway.client import Client, Headers
-from controlplane.gateway.errors import GatewayError, failed, no_replica, stopping, unreachable
-from controlplane.gateway.metering import Meter
+from controlplane.gateway.errors import GatewayError, failed, stopping, unreachable
+from controlplane.gateway.gate import Gate, Target
+from controlplane.gateway.gates import Gates
+from controlplane.gateway.metering import Live, Meter
 from controlplane.gateway.relay import Relay
 from controlplane.lib.upstream import Pool
 from controlplane.lib.upstream_connection import Connection, UpstreamError
@@ -30,82 +34,91 @@ EXTERNAL = "external"
 
 @dataclass(slots=True)
 class Call:
-    """One authorized request on its way. `arrived_at` is of the monotonic clock."""
+    """One authorized request on its way."""
 
     path: str
     ask: Ask
     key: RoutedKey
     deployment: RoutedDeployment
-    pools: dict[str, Pool]  # of the snapshot that the request was accepted with
     client: Client
     request_id: str
-    arrived_at: float
+    arrived_at: float  # of the monotonic clock
+    gate: Gate = field(init=False)
+    ticket: Ticket = field(init=False)
+    queued_s: float = 0.0  # how long it waited for its seat
     relay: Relay | None = None
-    tried: list[str] = field(default_factory=list)
+    used_tokens: int | None = None  # by the engine's own count
 
     def client_gone(self) -> None:
         if self.relay is not None:
             self.relay.client_gone()
+        else:
+            self.gate.leave(self.ticket)
 
 
 class Forwarder:
-    """Forwards calls. `in_flight` maps replica id -> requests that it works on for this gateway."""
+    """Forwards calls."""
 
-    def __init__(self, meter: Meter, cool_downs: CoolDowns) -> None:
-        self.in_flight: dict[str, int] = meter.in_flight
+    def __init__(self, meter: Meter, gates: Gates, cool_downs: CoolDowns) -> None:
         self._meter = meter
+        self._gates = gates
         self._cool_downs = cool_downs
-        self._turn = 0
 
     async def serve(self, call: Call) -> None:
-        """Answers the call; raises GatewayError when nothing has been sent and nothing can be."""
-        call.client.when_gone(call.client_gone)
+        """Answers a call; raises GatewayError when nothing has been sent and nothing can be."""
+        gate, client, key = self._gates.by_name[call.deployment.name], call.client, call.key
+        ticket = gate.ticket(call.ask, call.path, key.tenant, key.tier, call.arrived_at)
+        call.gate, call.ticket = gate, ticket
+        client.when_gone(call.client_gone)
+        tried = ""
         while True:
+            call.used_tokens = None
             try:
-                replica = self._choose(call)
-            except GatewayError as error:
-                self._meter.refused(call.key, call.deployment.name, error.status)
-                raise
-            self.in_flight[replica.id] = self.in_flight.get(replica.id, 0) + 1
-            try:
-                refused = await self._attempt(call, replica)
+                target = await self._seat(call, tried)
+                if target is None or client.gone:
+                    return
+                refused = await self._attempt(call, target)
             finally:
-                left = self.in_flight[replica.id] - 1
-                if left:
-                    self.in_flight[replica.id] = left
-                else:
-                    del self.in_flight[replica.id]
-            if refused is None or call.client.gone:
+                gate.leave(ticket, call.used_tokens)
+            if refused is None or client.gone:
                 return
-            call.tried.append(replica.id)
-            wait_s = self._cool_downs.refused(replica.id, call.arrived_at)
-            logger.warning(
-                "%s: replica %s of %s refused (%s); left alone for %.0f s",
-                call.request_id,
-                replica.id,
-                call.deployment.name,
-                refused.message,
-                wait_s,
-            )
+            self._was_refused(call, target.replica, refused)
+            if tried or len(gate.targets) < 2:
+                self._meter.refused(key, gate.name, 503)
+                raise unreachable(call.ask.model)
+            tried = target.replica.id
 
-    def _choose(self, call: Call) -> RoutedReplica:
-        """A replica that cools down is chosen only when there is no other."""
-        replicas = call.deployment.replicas
-        self._turn += 1
-        tried = call.tried
-        if len(tried) >= MOST_REPLICAS_TRIED or len(tried) >= len(replicas) > 0:
-            raise unreachable(call.ask.model)
-        cooling = self._cool_downs.cooling(time.monotonic()) if len(replicas) > 1 else ()
-        chosen = choose_replica(replicas, self.in_flight, (*cooling, *tried) if cooling else tried, self._turn)
-        if chosen is None and cooling:
-            chosen = choose_replica(replicas, self.in_flight, tried, self._turn)
-        if chosen is None:
-            raise no_replica(call.ask.model)
-        return chosen
+    async def _seat(self, call: Call, tried: str) -> Target | None:
+        """Returns where to send a call; raises GatewayError when it gets no seat."""
+        gate, ticket = call.gate, call.ticket
+        now = ticket.arrived_at if not tried else time.monotonic()
+        try:
+            target = await gate.seat(ticket, now)
+            if target is not None and target.replica.id == tried:
+                raise unreachable(call.ask.model)
+        except GatewayError as error:
+            self._meter.refused(call.key, call.deployment.name, error.status)
+            raise
+        if ticket.waited:
+            call.queued_s = time.monotonic() - ticket.arrived_at
+        return target
 
-    async def _attempt(self, call: Call, replica: RoutedReplica) -> UpstreamError | None:
+    def _was_refused(self, call: Call, replica: RoutedReplica, error: UpstreamError) -> None:
+        now = time.monotonic()
+        wait_s = self._cool_downs.refused(replica.id, call.ticket.arrived_at)
+        call.gate.rest(replica.id, wait_s, now)
+        logger.warning(
+            "%s: replica %s of %s refused (%s); left alone for %.0f s",
+            call.request_id,
+            replica.id,
+            call.deployment.name,
+            error.message,
+            wait_s,
+        )
+
+    async def _attempt(self, call: Call, target: Target) -> UpstreamError | None:
         """Returns the error when the replica took no connection (it may be tried elsewhere), else None."""
-        pool = call.pools[replica.id]
+        replica, pool = target.replica, target.pool
         request = pool.request(
             call.path, call.request_id, call.ask.body_for(replica.model, exact=call.deployment.engine == EXTERNAL)
         )
@@ -115,6 +128,7 @@ class Forwarder:
             try:
                 connection = connection or await self._connect(pool, replica)
             except UpstreamError as error:
+                call.used_tokens = 0
                 return error
             if call.client.gone:
                 connection.abort()
@@ -142,11 +156,11 @@ class Forwarder:
         own: Headers = [
             (b"x-headworks-request-id", call.request_id.encode()),
             (b"x-headworks-replica", replica.id.encode()),
-            (b"x-headworks-queue-ms", b"0"),
+            (b"x-headworks-queue-ms", b"%d" % (call.queued_s * 1000) if call.queued_s else b"0"),
         ]
         ask, meter = call.ask, self._meter
         relay = call.relay = Relay(call.client, own, stream=ask.stream, strip_usage=ask.stream and not ask.usage_wanted)
-        live = meter.began(call.key, call.deployment.name, replica.id, relay, call.arrived_at)
+        live = meter.began(call.key, call.gate, relay, call.ticket, wants_stream=ask.stream)
         try:
             await relay.run(connection, request)
         except asyncio.CancelledError:
@@ -157,7 +171,21 @@ class Forwarder:
                 meter.dropped(live)
             else:
                 meter.ended(live)
+                self._learn(call, live)
         return relay
+
+    @staticmethod
+    def _learn(call: Call, live: Live) -> None:
+        relay, gate = live.relay, call.gate
+        gate.answered(live.replica_id, relay.upstream_status, relay.failure is not None, relay.ended_at)
+        if live.prompt_tokens or live.output_tokens:
+            call.used_tokens = live.prompt_tokens + live.output_tokens
+            if relay.outcome == "whole":
+                gate.learn(call.ticket, call.path, live.prompt_tokens, live.output_tokens)
+                if relay.first_at is not None:
+                    gate.prefill_s += 0.05 * (relay.first_at - call.ticket.arrived_at - call.queued_s - gate.prefill_s)
+        elif relay.upstream_status >= 400:
+            call.used_tokens = 0
 
 
 def _is_stale(failure: UpstreamError) -> bool:

@@ -16,7 +16,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from controlplane.domain.admission.ticket import Ticket
 from controlplane.domain.routing import RoutedKey
+from controlplane.gateway.gate import Gate
 from controlplane.gateway.relay import Relay
 from controlplane.lib import histograms
 
@@ -77,17 +79,19 @@ class Tally:
 class Series:
     """One replica of one deployment: the running second, and `window`, the sum of the 60 before it."""
 
-    __slots__ = ("_seconds", "now", "window")
+    __slots__ = ("_seconds", "last_output_tokens", "now", "window")
 
     def __init__(self) -> None:
         self.now = Tally()
         self.window = Tally()
+        self.last_output_tokens = 0  # of the second that has ended last
         self._seconds: deque[Tally | None] = deque()  # None = nothing happened
 
     def turn(self) -> Tally | None:
         """Ends the running second and returns it, None when nothing happened in it."""
         second = None if self.now.empty else self.now
         self._seconds.append(second)
+        self.last_output_tokens = self.now.output_tokens
         if second is not None:
             self.window.add(second)
             self.now = Tally()
@@ -104,16 +108,40 @@ class Series:
 class Live:
     """A request that a replica works on, and what of it has been counted already."""
 
-    __slots__ = ("arrived_at", "deployment", "events_counted", "first_counted", "key", "relay", "series")
+    __slots__ = (
+        "arrived_at",
+        "ends_at",
+        "events_counted",
+        "events_looked_at",
+        "first_counted",
+        "gate",
+        "key",
+        "output_tokens",
+        "prompt_tokens",
+        "relay",
+        "replica_id",
+        "series",
+        "ticket",
+        "wants_stream",
+    )
 
-    def __init__(self, key: RoutedKey, deployment: str, series: Series, relay: Relay, arrived_at: float) -> None:
+    def __init__(
+        self, key: RoutedKey, gate: Gate, series: Series, relay: Relay, ticket: Ticket, *, wants_stream: bool
+    ) -> None:
         self.key = key
-        self.deployment = deployment
+        self.gate = gate
         self.series = series
         self.relay = relay
-        self.arrived_at = arrived_at
+        self.ticket = ticket
+        self.replica_id = ticket.replica_id
+        self.wants_stream = wants_stream
+        self.arrived_at = ticket.arrived_at
+        self.ends_at = 0.0  # worked out when it is looked at first
         self.events_counted = 0
+        self.events_looked_at = 0
         self.first_counted = False
+        self.prompt_tokens = 0  # by the engine's own count; 0 while it gave none
+        self.output_tokens = 0
 
 
 @dataclass(slots=True)
@@ -134,16 +162,16 @@ class Meter:
     """All counts of one gateway process."""
 
     def __init__(self) -> None:
-        self.in_flight: dict[str, int] = {}  # replica id -> requests
         self.answers: dict[tuple[str, int], int] = {}  # (deployment, status; 499 = the client left) -> requests
         self.usage: dict[UsageKey, Used] = {}  # not yet handed on
         self.minute = 0  # the start of the running minute, set by the owner of the clock
         self.series: dict[tuple[str, str], Series] = {}  # (deployment, replica id; "" when none was reached)
         self.live: set[Live] = set()
 
-    def began(self, key: RoutedKey, deployment: str, replica_id: str, relay: Relay, arrived_at: float) -> Live:
+    def began(self, key: RoutedKey, gate: Gate, relay: Relay, ticket: Ticket, *, wants_stream: bool) -> Live:
         """Notes that a replica works on a request."""
-        live = Live(key, deployment, self._series_of(deployment, replica_id), relay, arrived_at)
+        series = self._series_of(gate.name, ticket.replica_id)
+        live = Live(key, gate, series, relay, ticket, wants_stream=wants_stream)
         self.live.add(live)
         return live
 
@@ -171,7 +199,8 @@ class Meter:
         now.prompt_tokens += prompt_tokens
         if failed:
             now.errors += 1
-        used = self._count(live.key, live.deployment, status)
+        live.prompt_tokens, live.output_tokens = prompt_tokens, tokens
+        used = self._count(live.key, live.gate.name, status)
         used.errors += failed
         used.prompt_tokens += prompt_tokens
         used.completion_tokens += tokens

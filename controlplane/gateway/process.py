@@ -13,6 +13,7 @@ from controlplane.domain.rollups import minute_of
 from controlplane.domain.routing import CoolDowns
 from controlplane.gateway.app import Gateway
 from controlplane.gateway.forward import Forwarder
+from controlplane.gateway.gates import Gates
 from controlplane.gateway.metering import Meter
 from controlplane.gateway.metrics import exposition
 from controlplane.gateway.outbox import Outbox
@@ -40,16 +41,17 @@ class Process:
         self.settings = settings
         gateway_id = new_id(8)
         self.meter = Meter()
+        self.gates = Gates(self.meter, settings.overload_status)
         self.pools = Pools()
         self.cool_downs = CoolDowns()
         self.snapshots = Snapshots(settings.folder, self.pools, self._routes_changed)
-        self.sampler = Sampler(self.meter, f"gateway:{gateway_id}")
+        self.sampler = Sampler(self.meter, self.gates, f"gateway:{gateway_id}")
         self.outbox = Outbox(self.meter, gateway_id, settings.folder)
         self.app = Gateway(
             settings,
             snapshots=self.snapshots,
-            forwarder=Forwarder(self.meter, self.cool_downs),
-            metrics=lambda: exposition(self.meter, self.sampler, self.snapshots, self.outbox, time.time()),
+            forwarder=Forwarder(self.meter, self.gates, self.cool_downs),
+            metrics=lambda: exposition(self.meter, self.gates, self.sampler, self.snapshots, self.outbox),
             on_startup=self._start,
             on_shutdown=self._stop,
         )
@@ -57,6 +59,7 @@ class Process:
 
     def _routes_changed(self, routes: Routes) -> None:
         self.cool_downs.keep_only(routes.pools)
+        self.gates.update(routes)
 
     def server(self) -> Server:
         """Returns the HTTP server of this process; it takes nothing new after SIGTERM, finishes what runs for up to
@@ -108,6 +111,7 @@ class Process:
         self.meter.minute = minute_of(now)
         routes = self.snapshots.routes
         self.outbox.add(self.sampler.turn(now, None if routes is None else routes.snapshot))
+        self.gates.second({}, time.monotonic())
 
     async def _stop(self) -> None:
         await tasks.end(*self._tasks)

@@ -49,6 +49,7 @@ class Relay:
         "outcome",
         "status",
         "upstream_status",
+        "waits_for_client",
     )
 
     def __init__(self, client: Client, own_headers: Headers, *, stream: bool, strip_usage: bool) -> None:
@@ -63,6 +64,7 @@ class Relay:
         self._held_bytes = 0
         self._tail = b""
         self.events: EventStream | None = None
+        self.waits_for_client = False
         self.upstream_status = 0
         self.status = 0
         self.first_at: float | None = None  # when the first event of a stream came
@@ -189,9 +191,11 @@ class Relay:
         connection = self._connection
         assert connection is not None
         connection.pause()
+        self.waits_for_client = True
         self._client.when_ready(self._client_ready)
 
     def _client_ready(self) -> None:
+        self.waits_for_client = False
         if self.outcome == "open" and self._connection is not None:
             self._connection.resume()
 

@@ -7,15 +7,17 @@ Pure: `turn` gets the time and returns what to write.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from controlplane.domain.rollups import GaugeWindow, Rollup, slot_of
 from controlplane.domain.routing import RoutingSnapshot
 from controlplane.domain.samples import SamplePart
+from controlplane.gateway.gates import Gates
 from controlplane.gateway.metering import Meter, Series, Tally
 
 NO_REPLICA = ""
+GAUGES = ("gateway_in_flight", "kv_tokens_reserved")
 
 
 @dataclass(slots=True)
@@ -37,9 +39,10 @@ class Turn:
 class Sampler:
     """Ends the seconds of a meter. One owner; changes in place."""
 
-    def __init__(self, meter: Meter, source: str) -> None:
+    def __init__(self, meter: Meter, gates: Gates, source: str) -> None:
         self.lifetime: dict[str, Tally] = {}  # deployment -> since the start of the process
         self._meter = meter
+        self._gates = gates
         self._source = source
         self._slots: dict[str, Slot] = {}  # subject -> running slot
         self._slot_start = 0
@@ -62,27 +65,34 @@ class Sampler:
             self.lifetime.setdefault(deployment, Tally()).add(second)
         parts = []
         for deployment, rows in by_deployment.items():
-            whole, window, in_flight = Tally(), Tally(), 0
+            gate = self._gates.by_name.get(deployment)
+            places = gate.admission.places if gate is not None else {}
+            whole, window = Tally(), Tally()
             for replica_id, series, second in rows:
-                running = meter.in_flight.get(replica_id, 0)
                 whole.add(second)
                 window.add(series.window)
-                in_flight += running
                 if replica_id != NO_REPLICA:
-                    parts.append(self._part(f"replica:{replica_id}", second, series.window, running))
-            parts.append(self._part(f"deployment:{deployment}", whole, window, in_flight))
+                    place = places.get(replica_id)
+                    held = (0, 0) if place is None else (place.running, place.ledger.reserved_tokens)
+                    gauges = dict(zip(GAUGES, held, strict=True))
+                    parts.append(self._part(f"replica:{replica_id}", second, series.window, gauges))
+            running = sum(place.running for place in places.values())
+            tokens = sum(place.ledger.reserved_tokens for place in places.values())
+            queue = gate.admission.queue.count if gate is not None else 0
+            gauges = {**dict(zip(GAUGES, (running, tokens), strict=True)), "gateway_queue": queue}
+            parts.append(self._part(f"deployment:{deployment}", whole, window, gauges))
         self._forget(snapshot)
         return Turn(tuple(parts), rollups)
 
-    def _part(self, subject: str, second: Tally, window: Tally, running: int) -> SamplePart:
+    def _part(self, subject: str, second: Tally, window: Tally, gauges: Mapping[str, int]) -> SamplePart:
         seconds = self._seconds
         values: dict[str, float | None] = {
             "requests_per_s": second.requests / seconds,
             "errors_per_s": second.errors / seconds,
             "tokens_per_s": second.output_tokens / seconds,
             "prompt_tokens_per_s": second.prompt_tokens / seconds,
-            "gateway_in_flight": running,
             "gateway_queue": 0,
+            **gauges,
         }
         slot = self._slots.get(subject)
         if slot is None:

@@ -26,6 +26,7 @@ class GatewaySettings:
     metrics_from: tuple[Network, ...]
     drain_s: int
     body_limit_bytes: int
+    overload_status: int = 503
 
     @property
     def folder(self) -> Path:
@@ -47,7 +48,16 @@ def read_settings() -> GatewaySettings:
         metrics_from=read_networks("HEADWORKS_METRICS_FROM", ("127.0.0.0/8", "::1/128")),
         drain_s=env.read_int("HEADWORKS_GATEWAY_DRAIN_S", 10, low=0, high=3600),
         body_limit_bytes=env.read_int("HEADWORKS_GATEWAY_BODY_LIMIT_MIB", 8, low=1, high=1024) * MIB,
+        overload_status=read_overload_status(),
     )
+
+
+def read_overload_status() -> int:
+    """Returns the status of an answer to overload: 503, or 429 for clients that only then wait and try again."""
+    status = env.read_int("HEADWORKS_GATEWAY_OVERLOAD_STATUS", 503, low=429, high=503)
+    if status not in (429, 503):
+        raise env.SettingError("HEADWORKS_GATEWAY_OVERLOAD_STATUS must be 503 or 429.")
+    return status
 
 
 def read_networks(name: str, default: tuple[str, ...]) -> tuple[Network, ...]:

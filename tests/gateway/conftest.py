@@ -115,7 +115,8 @@ class Running:
 
     async def until_idle(self) -> None:
         """Returns when nothing is in flight any more."""
-        await until(lambda: not self.process.meter.in_flight and not self.process.meter.live)
+        await until(lambda: not self.process.gates.in_flight() and not self.process.meter.live)
+        self.process.gates.check_invariants()
 
 
 async def until(is_true: Callable[[], object], limit_s: float = 10) -> None:

@@ -196,7 +196,7 @@ async def test_at_most_two_replicas_are_tried(start_gateway: StartGateway) -> No
     gateway = await start_gateway(make_snapshot(make_deployment(*dead)))
     got = await gateway.chat(stream=True)
     assert (got.status, got.code, got.headers["retry-after"]) == (503, "no_replica", "2")
-    assert gateway.process.meter.in_flight == {}
+    assert gateway.process.gates.in_flight() == {}
     assert gateway.process.meter.answers == {("chat", 503): 1}
 
 
@@ -360,6 +360,6 @@ async def test_in_flight_returns_to_zero_after_hundreds_of_aborts_at_every_stage
         pools = gateway.process.snapshots.routes
         assert pools is not None
         assert not any(pool.busy for pool in pools.pools.values())
-    assert gateway.process.meter.in_flight == {}
+    assert gateway.process.gates.in_flight() == {}
     assert len(one.requests) > 100
     assert len(two.requests) > 100

@@ -204,7 +204,7 @@ async def test_a_client_that_never_reads_to_the_end_is_left_some_day(start_gatew
         now = asyncio.get_running_loop().time()
         gateway.server.sweep(now)
         gateway.server.sweep(now + UNREAD_TIMEOUT_S - 5)
-        assert gateway.process.meter.in_flight
+        assert gateway.process.gates.in_flight()
         gateway.server.sweep(now + UNREAD_TIMEOUT_S + 5)
         await gateway.until_idle()
         await until(lambda: not gateway.server.server_state.connections)

@@ -190,7 +190,7 @@ async def test_a_replica_of_the_snapshot_that_can_not_be_used_is_left_out(
 ) -> None:
     async with Engine() as engine:
         good = make_deployment(engine.url)
-        poor = replace(RoutedReplica("r9", "http://127.0.0.1:1", "k", "m"), **bad)
+        poor = replace(RoutedReplica("r9", "http://127.0.0.1:1", "k", "m"), **bad)  # type: ignore[arg-type]
         gateway = await start_gateway(make_snapshot(replace(good, replicas=(poor, *good.replicas))))
         for _ in range(4):
             got = await gateway.chat()

@@ -12,6 +12,7 @@ import redis.asyncio
 
 from controlplane.domain.routing import RoutedKey
 from controlplane.gateway import outbox as outbox_module
+from controlplane.gateway.gates import Gates
 from controlplane.gateway.metering import Meter
 from controlplane.gateway.outbox import Outbox
 from controlplane.gateway.sampling import Sampler
@@ -24,7 +25,7 @@ KEY = RoutedKey("key-1", "tenant-1", "acme")
 
 def make_outbox(folder: Path) -> tuple[Meter, Sampler, Outbox]:
     meter = Meter()
-    return meter, Sampler(meter, "gateway:g"), Outbox(meter, "g", folder)
+    return meter, Sampler(meter, Gates(meter, 503), "gateway:g"), Outbox(meter, "g", folder)
 
 
 def use(meter: Meter, outbox: Outbox, *, minute: int = 60, deployment: str = "chat") -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from controlplane.domain.rollups import Rollup
 from controlplane.domain.routing import RoutedKey
+from controlplane.gateway.gates import Gates
 from controlplane.gateway.metering import Meter, Series, Tally
 from controlplane.gateway.sampling import Sampler
 from tests.gateway.conftest import StartGateway, make_deployment, make_snapshot
@@ -75,7 +76,8 @@ async def test_metrics_are_shown_to_the_allowed_networks_and_never_through_an_un
 
 
 def test_a_deployment_without_traffic_has_samples_of_zero_not_of_nothing() -> None:
-    turn = Sampler(Meter(), "gateway:g").turn(100.0, make_snapshot(make_deployment("http://x")))
+    meter = Meter()
+    turn = Sampler(meter, Gates(meter, 503), "gateway:g").turn(100.0, make_snapshot(make_deployment("http://x")))
     assert {part.subject: part.values["requests_per_s"] for part in turn.parts} == {
         "deployment:chat": 0,
         "replica:r0": 0,
@@ -98,7 +100,7 @@ def test_the_window_is_the_sum_of_the_last_minute_and_no_more() -> None:
 
 def test_each_slot_of_ten_seconds_gives_one_rollup_a_subject_with_what_happened_in_it() -> None:
     meter = Meter()
-    sampler = Sampler(meter, "gateway:g")
+    sampler = Sampler(meter, Gates(meter, 503), "gateway:g")
     snapshot = make_snapshot(make_deployment("http://x"))
     rollups: list[Rollup] = []
     for second in range(31):
@@ -112,7 +114,7 @@ def test_each_slot_of_ten_seconds_gives_one_rollup_a_subject_with_what_happened_
 
 def test_what_left_the_snapshot_is_forgotten_after_its_last_request_is_a_window_old() -> None:
     meter = Meter()
-    sampler = Sampler(meter, "gateway:g")
+    sampler = Sampler(meter, Gates(meter, 503), "gateway:g")
     meter.refused(KEY, "gone", 503)
     for second in range(62):
         sampler.turn(100.0 + second, None)
@@ -131,7 +133,7 @@ def test_a_tally_taken_away_leaves_what_was_before() -> None:
 @pytest.mark.parametrize("seconds", [0.5, 2.0])
 def test_rates_are_for_the_time_that_really_passed(seconds: float) -> None:
     meter = Meter()
-    sampler = Sampler(meter, "gateway:g")
+    sampler = Sampler(meter, Gates(meter, 503), "gateway:g")
     sampler.turn(100.0, None)
     for _ in range(4):
         meter.refused(KEY, "chat", 503)

@@ -22,6 +22,7 @@ class Place:
     running: int = 0  # requests that have a seat here
     leaving: bool = False
     rests_until: float = 0.0
+    turn: int = 0  # grows with each request that it gets, so that equals take turns
 
     @property
     def settled_at(self) -> float:
@@ -64,7 +65,7 @@ def choose(
         load = place.load()
         if place.id == wanted:
             liked, liked_load = place, load
-        if best is None or load < least:
+        if best is None or load < least or (load == least and place.turn < best.turn):
             best, least = place, load
     if liked is not None and liked_load <= least + AFFINITY_SLACK:
         return liked

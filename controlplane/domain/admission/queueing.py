@@ -34,6 +34,7 @@ class Admission:
         self.policy = policy
         self.queue = FairQueue({name: tier.weight for name, tier in policy.tiers.items()})
         self.places: dict[str, Place] = {}
+        self.admitted = dict.fromkeys(policy.tiers, 0)  # tier -> requests that got a seat, ever
         self.seated: dict[str, Ticket] = {}  # by id; where each sits and what it holds stands in the ticket
         self.waiting: dict[str, Ticket] = {}
         self._running: dict[str, int] = {}  # tenant -> seats it has
@@ -46,6 +47,11 @@ class Admission:
         self._largest: int | None = None  # KV tokens of the largest; None where one does not tell
         self._together: int | None = None  # KV tokens of all
         self._settled_at = 0.0  # from then on none starts slowly or rests
+
+    @property
+    def largest(self) -> int | None:
+        """KV tokens of the replica that has the most; None where one does not tell."""
+        return self._largest
 
     # -- requests ------------------------------------------------------------------------------------------------
 
@@ -166,6 +172,14 @@ class Admission:
             answers.append(self._refuse(ticket, "expired", why, now))
         return answers + self.fill(now)
 
+    def refuse_all(self, now: float) -> list[Answer]:
+        """Tells everybody that waits that there is no replica any more."""
+        answers: list[Answer] = []
+        for ticket in list(self.waiting.values()):
+            self.abandoned(ticket.id)
+            answers.append(self._refuse(ticket, "no_replica", "No replica is left.", now))
+        return answers
+
     def next_due(self) -> float | None:
         """Returns when the first waiting request expires."""
         return min((ticket.wait_until for ticket in self.waiting.values()), default=None)
@@ -282,12 +296,14 @@ class Admission:
         self.queue.served(ticket, tokens, self.policy.share(tenant).weight if shares else 1.0)
         tokens = placing.at_most(tokens, place)
         place.running += 1
+        place.turn += 1
         place.ledger.add(ticket.tier, tokens)
         ticket.replica_id, ticket.held_tokens = place.id, tokens
         self.seated[ticket.id] = ticket
         self._running[tenant] = self._running.get(tenant, 0) + 1
         if shares:
             self._count_kv(tenant, tokens)
+        self.admitted[ticket.tier] += 1
         self._rate.add(now)
         if ticket.affinity:
             self._sessions.pop(ticket.affinity, None)
@@ -309,6 +325,7 @@ class Admission:
         ahead = self.queue.tiers[ticket.tier].ahead_of(ticket.tenant)
         self.queue.push(ticket)
         self.waiting[ticket.id] = ticket
+        ticket.waited = True
         answers = self.fill(now)
         if ticket.id not in self.waiting:  # it had a right to a seat that those who wait do not have
             own = next(one for one in answers if one.ticket is ticket)

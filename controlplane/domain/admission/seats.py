@@ -13,6 +13,10 @@ KV_ROOM = 0.80
 TPOT_HIGH = 1.10  # of the target
 TPOT_ROOM = 0.90
 DOWN_SHARE = 0.125
+START = 16  # where a replica begins of which no knee is known
+TRIAL_S = 3.0  # so long more seats are tried before it is judged whether they brought more tokens
+GAIN_LEAST = 0.3  # of what as many seats had brought so far
+SETTLED_S = 60.0  # before a knee is questioned again
 DOWN_PAUSE_S = 5.0  # what a step down brings shows only after running requests have ended
 
 
@@ -44,6 +48,7 @@ class Signals:
     preemptions: float = 0.0  # since the last look
     tpot_s: float | None = None
     tpot_target_s: float | None = None
+    tokens_per_s: float | None = None  # output of the whole replica
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,27 +60,85 @@ class SeatChange:
     why: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """More seats on trial: what there was before."""
+
+    seats: int
+    tokens_per_s: float
+    since: float
+
+
 @dataclass(slots=True)
 class Seats:
-    """The seats of one replica. One owner; changes in place, once a second."""
+    """The seats of one replica. One owner; changes in place, once a second.
+
+    Where the output is measured the knee is searched: seats are doubled (later: a quarter more) while all are taken,
+    and taken back when they bring less than `GAIN_LEAST` of the tokens that as many seats brought before.
+    """
 
     limits: SeatLimits
     now: int
     lowered_at: float | None = None
+    knee: int | None = None  # found by trial
+    tokens_per_s: float | None = None  # smoothed
+    trial: Trial | None = None
+    settled_until: float = 0.0
+
+    @staticmethod
+    def start(limits: SeatLimits) -> Seats:
+        """Returns where a new replica begins."""
+        return Seats(limits, max(limits.floor, min(START, limits.ceiling)))
 
     def adjust(self, signals: Signals, at: float) -> SeatChange:
         """Takes one second's signals and returns what changed."""
         before = self.now
         self.now = min(max(self.now, self.limits.floor), self.limits.ceiling)
+        self._smooth(signals.tokens_per_s)
         if why := _suffers(signals):
+            self.trial, self.settled_until = None, at + SETTLED_S
             if self.lowered_at is None or at - self.lowered_at >= DOWN_PAUSE_S:
                 lower = self.now - max(1, int(min(self.now, signals.running or self.now) * DOWN_SHARE))
                 self.now, self.lowered_at = max(self.limits.floor, lower), at
             return SeatChange(before, self.now, why)
-        if signals.running >= self.now and _has_room(signals) and self.now < self.limits.ceiling:
-            self.now += 1
+        full = signals.running >= self.now
+        if self.trial is not None:
+            return SeatChange(before, self.now, self._judge(self.trial, full=full, at=at))
+        if full and _has_room(signals) and self.now < self.limits.ceiling:
+            if signals.tokens_per_s is None:
+                self.now += 1
+            elif at < self.settled_until:
+                return SeatChange(before, self.now)
+            else:
+                self._try_more(at)
             return SeatChange(before, self.now, "Every seat is taken and the replica has room.")
         return SeatChange(before, self.now, "The limits changed." if before != self.now else "")
+
+    def _smooth(self, tokens_per_s: float | None) -> None:
+        if tokens_per_s is not None:
+            old = self.tokens_per_s
+            self.tokens_per_s = tokens_per_s if old is None else 0.5 * (old + tokens_per_s)
+
+    def _try_more(self, at: float) -> None:
+        if not self.tokens_per_s:
+            return
+        self.trial = Trial(self.now, self.tokens_per_s, at)
+        more = self.now if self.knee is None else max(1, self.now // 4)
+        self.now = min(self.limits.ceiling, self.now + more)
+
+    def _judge(self, trial: Trial, *, full: bool, at: float) -> str:
+        if at - trial.since < TRIAL_S:
+            return ""
+        self.trial = None
+        if not full:
+            return ""  # nothing can be learned from seats that nobody took
+        brought = (self.tokens_per_s or 0.0) / trial.tokens_per_s - 1.0
+        if brought >= GAIN_LEAST * (self.now / trial.seats - 1.0):
+            return ""
+        self.knee, self.settled_until = trial.seats, at + SETTLED_S
+        why = f"{self.now} seats brought {brought:+.0%} tokens compared with {trial.seats}."
+        self.now = max(self.limits.floor, trial.seats)
+        return why
 
 
 def _suffers(signals: Signals) -> str:

@@ -12,7 +12,7 @@ Refused = Literal["queue_full", "queue_bytes", "too_slow", "expired", "no_replic
 @dataclass(slots=True)
 class Ticket:
     """One request that asks for a seat. `prompt_tokens` and `output_tokens` are estimates; the second is what it may
-    generate over all its choices (`n`). Admission alone writes the last two fields; all others stay as they came."""
+    generate over all its choices (`n`). Admission alone writes the last three fields; all others stay as they came."""
 
     id: str
     tenant: str
@@ -25,6 +25,7 @@ class Ticket:
     affinity: str = ""  # requests with the same text profit from the same replica (a session, a common prefix)
     replica_id: str = field(default="", compare=False)  # where it has a seat
     held_tokens: int = field(default=0, compare=False)  # what is reserved for it there
+    waited: bool = field(default=False, compare=False)
 
     @property
     def tokens(self) -> int:

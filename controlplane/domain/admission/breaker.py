@@ -1,0 +1,76 @@
+"""Which replicas are left alone for a while because they fail, or do not get on.
+
+Counted are connections that are refused and answers that break or are the replica's own fault; never a client's error,
+and never back-pressure, for a replica that says "not now" is well.
+
+Concurrency
+    One owner; changes in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+FAILURES_IN_A_ROW = 5
+REST_FIRST_S = 5.0
+REST_MOST_S = 60.0
+STREAM_STALL_S = 20.0
+PLAIN_STALL_S = 180.0  # a plain answer shows nothing before it is whole
+
+
+@dataclass(slots=True)
+class _Row:
+    failures: int = 0
+    rests: int = 0
+
+
+class Breaker:
+    """Failures of replicas in a row. One success forgets them."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self) -> None:
+        self._rows: dict[str, _Row] = {}
+
+    def failed(self, replica_id: str) -> float | None:
+        """Notes a failure and returns for how many seconds the replica rests, None when it goes on."""
+        row = self._rows.setdefault(replica_id, _Row())
+        row.failures += 1
+        if row.failures < FAILURES_IN_A_ROW:
+            return None
+        row.failures = FAILURES_IN_A_ROW - 1  # after its rest one more failure is enough
+        row.rests += 1
+        return float(min(REST_MOST_S, REST_FIRST_S * 2.0 ** min(row.rests - 1, 10)))
+
+    def succeeded(self, replica_id: str) -> None:
+        """Notes an answer that was whole."""
+        if self._rows:
+            self._rows.pop(replica_id, None)
+
+    def keep_only(self, replica_ids: Collection[str]) -> None:
+        """Forgets every replica that is not in `replica_ids`."""
+        for replica_id in [one for one in self._rows if one not in replica_ids]:
+            del self._rows[replica_id]
+
+
+def is_failure(status: int) -> bool:
+    """Returns whether an answer's status is the replica's own fault. 503 is back-pressure."""
+    return status >= 500 and status != 503
+
+
+@dataclass(slots=True)
+class Progress:
+    """Whether a replica that holds requests gets on with them. `moved_at` is when a token or an answer came last."""
+
+    moved_at: float
+    is_stalled: bool = False
+
+    def look(self, *, streams: int, plain: int, moved: bool, now: float) -> bool:
+        """Takes what one second brought (streams that nobody holds up, plain requests) and returns whether the replica
+        holds requests and has brought nothing for too long."""
+        if moved or not (streams or plain):
+            self.moved_at = now
+        limit_s = STREAM_STALL_S if streams else PLAIN_STALL_S
+        self.is_stalled = now - self.moved_at >= limit_s
+        return self.is_stalled

@@ -1,0 +1,94 @@
+"""How many tokens a request will hold, before anybody has counted them.
+
+Concurrency
+    One owner (the gateway process that owns the deployment); changes in place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+BYTES_A_TOKEN = 4.0  # English text in most vocabularies; what the model's own counts teach replaces it
+MEMORY_BYTES = 200_000.0  # so much text is remembered: old counts fade as new ones come
+FIRST_OUTPUT_TOKENS = 256  # until a model has answered a few times
+FEW = 20  # of so many the largest stands for the 95th percentile
+STEP = 0.1
+HIGH_SHARE = 0.95
+MOST_TENANTS = 10_000
+
+
+@dataclass(slots=True)
+class PromptSizes:
+    """Tokens of a prompt from the bytes of its body. `error_sum` is of |estimated - counted| / counted."""
+
+    bytes_seen: float = BYTES_A_TOKEN * 100
+    tokens_seen: float = 100.0
+    error_sum: float = 0.0
+    error_count: int = 0
+
+    @property
+    def bytes_a_token(self) -> float:
+        return self.bytes_seen / self.tokens_seen
+
+    def estimate(self, body_bytes: int) -> int:
+        """Returns the tokens of a prompt whose body has so many bytes."""
+        return int(body_bytes * self.tokens_seen / self.bytes_seen) + 1
+
+    def learn(self, body_bytes: int, estimated: int, counted: int) -> None:
+        """Takes the engine's own count of a prompt."""
+        self.error_sum += abs(estimated - counted) / counted
+        self.error_count += 1
+        if self.bytes_seen > MEMORY_BYTES:
+            self.bytes_seen *= 0.5
+            self.tokens_seen *= 0.5
+        self.bytes_seen += body_bytes
+        self.tokens_seen += counted
+
+
+@dataclass(slots=True)
+class _High:
+    """The running 95th percentile of one tenant's outputs."""
+
+    tokens: float = 0.0
+    count: int = 0
+
+
+@dataclass(slots=True)
+class OutputSizes:
+    """The 95th percentile of output tokens by tenant, and of all for those that are new.
+
+    It is followed by small steps, up 19 times as far as down, so that it rests where one in twenty is above it (a
+    stochastic approximation of a quantile, Robbins and Monro 1951): two numbers a tenant instead of a histogram.
+    """
+
+    everybody: _High = field(default_factory=_High)
+    by_tenant: dict[str, _High] = field(default_factory=dict)
+
+    def high(self, tenant: str) -> int:
+        """Returns how many output tokens to expect at most, nearly always."""
+        own = self.by_tenant.get(tenant)
+        if own is None or own.count < FEW:
+            own = self.everybody
+        return int(own.tokens) + 1 if own.count >= FEW else max(FIRST_OUTPUT_TOKENS, int(own.tokens) + 1)
+
+    def learn(self, tenant: str, tokens: int) -> None:
+        """Takes the output of a whole answer."""
+        own = self.by_tenant.get(tenant)
+        if own is None:
+            if len(self.by_tenant) >= MOST_TENANTS:
+                del self.by_tenant[next(iter(self.by_tenant))]
+            own = self.by_tenant[tenant] = _High()
+        for one in (own, self.everybody):
+            one.count += 1
+            if one.count <= FEW:
+                one.tokens = max(one.tokens, tokens)
+            elif tokens > one.tokens:
+                one.tokens += STEP * HIGH_SHARE * max(1.0, one.tokens)
+            else:
+                one.tokens -= STEP * (1.0 - HIGH_SHARE) * one.tokens
+
+
+def next_step(held_output: int, reached: int) -> int:
+    """Returns for how many output tokens a stream that has `reached` so many shall hold room: a quarter ahead of it,
+    at least 64, and never less than it holds."""
+    return max(held_output, reached + max(64, reached // 4))

@@ -1,0 +1,246 @@
+"""Admission of one deployment at work: who waits is woken, who leaves gives back, what was counted is learned.
+
+Guarantees
+    A request holds a seat and KV tokens from before it is sent until `leave`, which may be called any number of times
+    and gives back once. One that has left while it waited is never sent. At rest every counter is 0.
+Does not do
+    I/O. Its decisions are those of `controlplane.domain.admission`.
+Concurrency
+    One event loop; changes in place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from controlplane.domain.admission.breaker import Breaker, Progress, is_failure
+from controlplane.domain.admission.estimates import OutputSizes, PromptSizes
+from controlplane.domain.admission.policy import Policy
+from controlplane.domain.admission.queueing import Admission
+from controlplane.domain.admission.seats import Seats
+from controlplane.domain.admission.ticket import Answer, Dispatch, Queued, Refusal, Ticket
+from controlplane.domain.admission.tiers import longest_wait_s
+from controlplane.domain.routing import RoutedDeployment, RoutedReplica
+from controlplane.gateway.asks import Ask
+from controlplane.gateway.errors import GatewayError
+from controlplane.gateway.refusals import refusal_error
+from controlplane.gateway.seating import limits_of
+from controlplane.lib.upstream import Pool
+
+logger = logging.getLogger(__name__)
+
+LATE_S = 0.002  # a timer may fire a little early
+TICKET_NUMBERS = itertools.count(1)
+AFFINITY_BYTES = 1024  # two requests that begin with the same so many bytes profit from the same replica
+MIXED_TOKENS = 1000  # what a picture is taken to be, whatever its bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A replica and the connections to it."""
+
+    replica: RoutedReplica
+    pool: Pool
+
+
+class Gate:
+    """One deployment. `policy` is what people have said; `refused_status` is that of an answer to overload."""
+
+    def __init__(self, deployment: RoutedDeployment, policy: Policy, refused_status: int) -> None:
+        self.name = deployment.name
+        self.admission = Admission(policy)
+        self.breaker = Breaker()
+        self.prompts: dict[str, PromptSizes] = {}  # by path: a chat's template costs tokens, an embedding has none
+        self.outputs = OutputSizes()
+        self.seats: dict[str, Seats] = {}
+        self.progress: dict[str, Progress] = {}
+        self.targets: dict[str, Target] = {}
+        self.prefill_s = 0.0  # from a seat to the first event, lately
+        self.mean_tokens = 0.0  # of a request, lately
+        self.refused: dict[tuple[str, str], int] = {}  # (tier, why) -> requests
+        self.finished: dict[str, int] = {}  # replica id -> exchanges that have ended
+        self.seat_changes = 0
+        self.overbooked = 0  # times that streams grew beyond the capacity
+        self._refused_status = refused_status
+        self._waiters: dict[str, asyncio.Future[Target | None]] = {}
+        self.tpot_target_s = deployment.tpot_target_s
+        self._ttft_target_s: float | None = None
+        self._waits: dict[str, float] = {}
+        self._affine = False  # whether there is a choice at all
+
+    # -- replicas ----------------------------------------------------------------------------------------------------
+
+    def update(self, deployment: RoutedDeployment, pools: Mapping[str, Pool], now: float) -> None:
+        """Takes over the replicas of a new snapshot."""
+        self.targets = {one.id: Target(one, pools[one.id]) for one in deployment.replicas}
+        self._ttft_target_s, self.tpot_target_s = deployment.ttft_target_s, deployment.tpot_target_s
+        self._affine = len(self.targets) > 1
+        for gone in [one for one in self.seats if one not in self.targets]:
+            del self.seats[gone]
+            self.progress.pop(gone, None)
+            self.finished.pop(gone, None)
+        self.breaker.keep_only(self.targets)
+        self.set_seats(now, deployment)
+
+    def set_seats(self, now: float, deployment: RoutedDeployment | None = None) -> None:
+        """Tells admission how many may run where."""
+        for replica_id, target in self.targets.items():
+            if deployment is not None:
+                limits = limits_of(target.replica, deployment, self.mean_tokens)
+                seats = self.seats.get(replica_id)
+                if seats is None:
+                    self.seats[replica_id] = Seats.start(limits)
+                    self.progress[replica_id] = Progress(now)
+                else:
+                    seats.limits = limits
+        counts = {replica_id: self.seats[replica_id].now for replica_id in self.targets}
+        capacity = {one: target.replica.kv_capacity_tokens for one, target in self.targets.items()}
+        self._deliver(self.admission.set_replicas(counts, capacity, now))
+        for tier in self.admission.policy.tiers.values():
+            self._waits[tier.name] = longest_wait_s(tier, self._target_of(tier.name), self.prefill_s)
+
+    def close(self, now: float) -> None:
+        """The deployment has left the snapshot: nothing new, and whoever waits is told."""
+        self.targets, self.seats, self.progress = {}, {}, {}
+        self._deliver(self.admission.set_replicas({}, {}, now))
+        self._deliver(self.admission.refuse_all(now))
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError with the sum that is wrong."""
+        self.admission.check_invariants()
+        waiting = {name for name, waiter in self._waiters.items() if not waiter.done()}
+        assert waiting == set(self.admission.waiting), f"{waiting} are waited for, {set(self.admission.waiting)} wait"
+
+    def rest(self, replica_id: str, seconds: float, now: float) -> None:
+        """Leaves a replica alone for a while, unless no other is left: then all are tried again."""
+        places = self.admission.places
+        if replica_id not in places:
+            return
+        others = [one for one in places.values() if one.id != replica_id and not one.leaving]
+        if any(one.rests_until <= now for one in others):
+            self.admission.rest(replica_id, now + seconds)
+            return
+        for one in others:
+            if not self.progress[one.id].is_stalled:
+                self.admission.rest(one.id, 0.0)
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    def ticket(self, ask: Ask, path: str, tenant: str, tier: str, now: float) -> Ticket:
+        """Returns the ticket of a request."""
+        prompts = self.prompts.get(path)
+        if prompts is None:
+            prompts = self.prompts[path] = PromptSizes()
+        size = ask.body_bytes
+        prompt = prompts.estimate(size) if not ask.mixed_bytes else self._mixed(ask, prompts)
+        capacity = self.admission.largest
+        if capacity is not None and capacity < prompt <= 2 * capacity:
+            prompt = capacity  # an estimate may be wrong by half: the engine, which counts, shall say no
+        output = ask.output_limit
+        if output is None:
+            output = self.outputs.high(tenant) * ask.choices
+        affinity = ask.affinity(tenant, AFFINITY_BYTES) if self._affine else ""
+        wait_until = now + self._waits[tier]
+        return Ticket(str(next(TICKET_NUMBERS)), tenant, tier, prompt, output, now, wait_until, size, affinity)
+
+    async def seat(self, ticket: Ticket, now: float) -> Target | None:
+        """Returns where to send a request, its seat and tokens being held; raises GatewayError when it is refused.
+
+        None: it left while it waited (see `leave`).
+        """
+        place = self.admission.seat_at_once(ticket, now)
+        if place is not None:
+            return self.targets[place.id]
+        answers = self.admission.arrive(ticket, now)
+        answer = answers.pop()
+        self._deliver(answers)
+        match answer:
+            case Dispatch():
+                return self.targets[answer.replica_id]
+            case Refusal():
+                raise self._refusal(answer)
+        return await self._wait(ticket, now)
+
+    def leave(self, ticket: Ticket, used_tokens: int | None = None) -> None:
+        """The request is over, in whichever way and wherever it stands; who is next is woken."""
+        admission, now = self.admission, time.monotonic()
+        if ticket.id in admission.seated:
+            answers = admission.ended(ticket.id, now, used_tokens)
+        elif admission.abandoned(ticket.id):
+            answers = admission.fill(now)
+        else:
+            return
+        waiter = self._waiters.get(ticket.id)
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+        if answers:
+            self._deliver(answers)
+
+    def learn(self, ticket: Ticket, path: str, prompt_tokens: int, output_tokens: int) -> None:
+        """Takes the engine's own counts of a whole answer."""
+        if prompt_tokens > 0 and ticket.body_bytes:
+            self.prompts[path].learn(ticket.body_bytes, ticket.prompt_tokens, prompt_tokens)
+        self.outputs.learn(ticket.tenant, output_tokens)
+        self.mean_tokens += 0.02 * (prompt_tokens + output_tokens - self.mean_tokens)
+
+    def answered(self, replica_id: str, status: int, broken: bool, now: float) -> None:
+        """Takes how an exchange ended, for the breaker."""
+        self.finished[replica_id] = self.finished.get(replica_id, 0) + 1
+        if not (broken or is_failure(status)):
+            self.breaker.succeeded(replica_id)
+        elif (rest_s := self.breaker.failed(replica_id)) is not None:
+            logger.warning("replica %s of %s fails again and again; it rests for %.0f s", replica_id, self.name, rest_s)
+            self.rest(replica_id, rest_s, now)
+
+    def tick(self, now: float) -> None:
+        """Ends what has waited too long and gives away what has become free."""
+        if self.admission.queue.count:
+            self._deliver(self.admission.tick(now))
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    async def _wait(self, ticket: Ticket, now: float) -> Target | None:
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[Target | None] = loop.create_future()
+        self._waiters[ticket.id] = waiter
+        timer = loop.call_later(ticket.wait_until - now + LATE_S, self._due)
+        try:
+            return await waiter
+        finally:
+            timer.cancel()
+            del self._waiters[ticket.id]
+
+    def _due(self) -> None:
+        self.tick(time.monotonic())
+
+    def _deliver(self, answers: list[Answer]) -> None:
+        for answer in answers:
+            waiter = self._waiters.get(answer.ticket.id)
+            assert waiter is not None, "an answer for nobody"
+            if waiter.done():  # the task was cancelled, and gives back what it has got when its turn comes
+                continue
+            match answer:
+                case Dispatch():
+                    waiter.set_result(self.targets[answer.replica_id])
+                case Refusal():
+                    waiter.set_exception(self._refusal(answer))
+                case Queued():
+                    raise AssertionError("a request that waits is told so again")
+
+    def _refusal(self, answer: Refusal) -> GatewayError:
+        ticket = answer.ticket
+        address = (ticket.tier, answer.code)
+        self.refused[address] = self.refused.get(address, 0) + 1
+        waited_s = time.monotonic() - ticket.arrived_at
+        return refusal_error(answer, self.name, waited_s, self._refused_status)
+
+    def _target_of(self, tier: str) -> float | None:
+        return self._ttft_target_s if tier == "interactive" else None
+
+    def _mixed(self, ask: Ask, prompts: PromptSizes) -> int:
+        return prompts.estimate(ask.body_bytes - ask.mixed_bytes) + MIXED_TOKENS * ask.mixed_count

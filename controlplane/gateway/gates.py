@@ -1,0 +1,172 @@
+"""All gates of one gateway process, and what is looked at once a second.
+
+Concurrency
+    One event loop; changes in place.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from controlplane.domain.admission.estimates import next_step
+from controlplane.domain.admission.policy import Policy
+from controlplane.domain.admission.seats import Signals
+from controlplane.domain.admission.tiers import total_limit_s
+from controlplane.gateway.errors import timed_out
+from controlplane.gateway.gate import Gate
+from controlplane.gateway.metering import Live, Meter
+from controlplane.gateway.routes import Routes
+
+STALLED_REST_S = 5.0
+LIMIT_TOKENS_LEAST = 4096  # so many tokens any request may take time for: its estimate may be far too low
+
+
+@dataclass(slots=True)
+class Second:
+    """What one replica did in the last second. `held_up` streams wait for their clients."""
+
+    running: int = 0
+    streams: int = 0
+    plain: int = 0
+    held_up: int = 0
+    events: int = 0
+    flowing: int = 0  # streams whose first event has come
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSample:
+    """What an engine said of itself last, as far as it is known."""
+
+    waiting: float | None = None
+    kv_usage: float | None = None
+    preemptions: float = 0.0
+
+
+NOTHING = EngineSample()
+
+
+class Gates:
+    """A gate for each deployment of the snapshot, and for those that requests still run in."""
+
+    def __init__(self, meter: Meter, refused_status: int, policy: Policy | None = None) -> None:
+        self.by_name: dict[str, Gate] = {}
+        self._meter = meter
+        self._policy = policy or Policy()
+        self._refused_status = refused_status
+        self._finished: dict[str, int] = {}  # replica id -> requests that had ended by the last look
+
+    def update(self, routes: Routes) -> None:
+        """Takes over a new snapshot."""
+        now = time.monotonic()
+        for name, deployment in routes.snapshot.deployments.items():
+            gate = self.by_name.get(name)
+            if gate is None:
+                gate = self.by_name[name] = Gate(deployment, self._policy, self._refused_status)
+            gate.update(routes.models[name], routes.pools, now)
+        for name in [one for one in self.by_name if one not in routes.snapshot.deployments]:
+            gate = self.by_name[name]
+            gate.close(now)
+            if not gate.admission.seated:
+                del self.by_name[name]
+
+    def in_flight(self) -> dict[str, int]:
+        """Returns replica id -> requests that have a seat there; replicas without any are left out."""
+        return {
+            place.id: place.running
+            for gate in self.by_name.values()
+            for place in gate.admission.places.values()
+            if place.running
+        }
+
+    def second(self, engine: Mapping[str, EngineSample], now: float) -> None:
+        """Looks at all that runs: grows what streams hold, ends what takes too long, moves seats, wakes who waits.
+
+        `engine` maps replica id to what its engine said last; `now` is of the monotonic clock.
+        """
+        seconds = self._look_at_live(self._meter.live, now)
+        for gate in self.by_name.values():
+            self._look_at(gate, seconds, engine, now)
+            gate.tick(now)
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError with the sum that is wrong."""
+        for gate in self.by_name.values():
+            gate.check_invariants()
+
+    def _look_at_live(self, lives: Iterable[Live], now: float) -> dict[str, Second]:
+        seconds: dict[str, Second] = {}
+        late: list[Live] = []
+        for live in lives:
+            second = seconds.get(live.replica_id)
+            if second is None:
+                second = seconds[live.replica_id] = Second()
+            second.running += 1
+            events = live.relay.events
+            if events is None:
+                second.plain += not live.wants_stream
+                second.streams += live.wants_stream
+            else:
+                second.flowing += 1
+                second.events += events.events - live.events_looked_at
+                live.events_looked_at = events.events
+                if live.relay.waits_for_client:
+                    second.held_up += 1
+                else:
+                    second.streams += 1
+                self._grow(live, events.events)
+            if now > live.ends_at and now > self._end_of(live):
+                late.append(live)
+        for live in late:
+            live.relay.stop(timed_out(now - live.arrived_at))
+        return seconds
+
+    @staticmethod
+    def _grow(live: Live, reached: int) -> None:
+        gate, ticket = live.gate, live.ticket
+        held_output = ticket.held_tokens - ticket.prompt_tokens
+        if reached < held_output:
+            return
+        wanted = next_step(held_output, reached)
+        if wanted > held_output and gate.admission.grew(ticket.id, ticket.prompt_tokens + wanted):
+            gate.overbooked += 1
+
+    @staticmethod
+    def _end_of(live: Live) -> float:
+        """It grows with what the request has brought so far."""
+        tier = live.gate.admission.policy.tiers[live.ticket.tier]
+        tokens = max(live.ticket.tokens, live.ticket.held_tokens, LIMIT_TOKENS_LEAST)
+        live.ends_at = live.arrived_at + total_limit_s(tier, tokens)
+        return live.ends_at
+
+    def _look_at(
+        self, gate: Gate, seconds: Mapping[str, Second], engine: Mapping[str, EngineSample], now: float
+    ) -> None:
+        changed = False
+        for replica_id, seats in gate.seats.items():
+            place = gate.admission.places[replica_id]
+            second = seconds.get(replica_id) or Second()
+            sample = engine.get(replica_id, NOTHING)
+            series = self._meter.series.get((gate.name, replica_id))
+            finished = gate.finished.get(replica_id, 0)
+            moved = second.events > 0 or finished != self._finished.get(replica_id, 0)
+            self._finished[replica_id] = finished
+            progress = gate.progress[replica_id]
+            if progress.look(streams=second.streams, plain=second.plain, moved=moved, now=now):
+                gate.admission.rest(replica_id, now + STALLED_REST_S)
+            signals = Signals(
+                running=place.running,
+                engine_waiting=sample.waiting,
+                kv_usage=sample.kv_usage,
+                preemptions=sample.preemptions,
+                tpot_s=second.flowing / second.events if second.events and second.flowing else None,
+                tpot_target_s=gate.tpot_target_s,
+                tokens_per_s=series.last_output_tokens if series is not None and second.running else None,
+            )
+            change = seats.adjust(signals, now)
+            if change.after != change.before:
+                changed = True
+                gate.seat_changes += 1
+        if changed:
+            gate.set_seats(now)
