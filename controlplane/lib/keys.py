@@ -90,3 +90,13 @@ def engine_log(replica_id: str) -> str:
     """Stream: the newest lines of a replica's engine log in fields `line` and `n` (bounded, for the live tail); an
     entry's `place` tells where the log goes on behind it."""
     return f"{NAMESPACE}:log:{replica_id}"
+
+
+def quota(meter: str) -> str:
+    """Hash, one a calendar window (`:<number>` follows): what of a limit is out, and what each gateway holds of it."""
+    return f"{NAMESPACE}:quota:{meter}"
+
+
+def quota_gateways() -> str:
+    """Sorted set: gateway -> milliseconds of its last word on quotas."""
+    return f"{NAMESPACE}:quota-gateways"

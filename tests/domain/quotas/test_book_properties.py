@@ -24,6 +24,7 @@ STEPS = st.lists(
         st.sampled_from(GATEWAYS),
         st.integers(min_value=1, max_value=40),
     ),
+    min_size=20,
     max_size=120,
 )
 
@@ -46,7 +47,7 @@ class World:
         self.names = {name: name for name in GATEWAYS}
 
     def make_book(self) -> SliceBook:
-        return SliceBook([make_quota(**{self.measure: self.limit})])
+        return SliceBook([make_quota("q", "shop", "", "", **{self.measure: self.limit})])
 
     @property
     def kind(self) -> str:
@@ -105,7 +106,7 @@ class World:
 @given(STEPS)
 @settings(max_examples=200, deadline=None)
 def test_a_budget_is_not_overspent_while_all_gateways_are_in_touch(steps: list[tuple[str, str, int]]) -> None:
-    world = World(120, "tokens_per_day")
+    world = World(40, "tokens_per_day")
     for what, name, amount in steps:
         world.do_in_touch(what, name, amount)
         for book in world.books.values():
