@@ -75,11 +75,15 @@ SUMMED: frozenset[str] = frozenset(
     }
 )
 
-# Counted by the engine (through the collector) and by the gateway: the same tokens, so the engine's count is taken and
-# the gateway's only where no engine tells.
-COUNTED_TWICE: frozenset[str] = frozenset({"tokens_per_s", "prompt_tokens_per_s"})
 COLLECTOR = "collector"
 GATEWAY = "gateway"
+# Counted by the engine (through the collector) and by the gateway: the same tokens, so one count is taken, and the
+# other only where that one is missing. Of tokens the engine knows more, of reservations the gateway that makes them.
+COUNTED_TWICE: Mapping[str, str] = {
+    "tokens_per_s": COLLECTOR,
+    "prompt_tokens_per_s": COLLECTOR,
+    "kv_tokens_reserved": GATEWAY,
+}
 
 _SUBJECT = re.compile(r"(deployment|replica|node):[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
@@ -160,7 +164,7 @@ class Merge:
         """Returns one value for each field that any part has: the sum for `SUMMED`, else the weighted mean."""
         merged: dict[str, float] = {}
         for (name, kind), (total, weight) in self._sums.items():
-            if kind == GATEWAY and (name, COLLECTOR) in self._sums:
+            if kind and kind != COUNTED_TWICE[name] and (name, COUNTED_TWICE[name]) in self._sums:
                 continue
             if name in SUMMED:
                 merged[name] = merged.get(name, 0.0) + total

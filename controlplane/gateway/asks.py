@@ -13,6 +13,7 @@ _fields_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _text_decoder = msgspec.json.Decoder(str)
 _flag_decoder = msgspec.json.Decoder(bool | None)
 _options_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
+_count_decoder = msgspec.json.Decoder(int | None)
 _encoder = msgspec.json.Encoder()
 OURS = frozenset({"model", "stream", "stream_options"})
 MOST_FIELDS = 200  # OpenAI and the engines know about 80; each costs memory for as long as the request runs
@@ -36,21 +37,14 @@ class Ask:
     mixed_bytes: int = 0  # of these, what is no text
     mixed_count: int = 0  # pictures and sounds
 
-    @property
-    def output_limit(self) -> int | None:
-        """What the client lets it generate over all choices; None when it does not say (or nothing usable)."""
-        raw = self.fields.get("max_completion_tokens") or self.fields.get("max_tokens")
-        most = None if raw is None else _count(raw)
-        if most is None:
-            return None
-        return (most if most < MOST_OUTPUT else MOST_OUTPUT) * self.choices
-
-    @property
-    def choices(self) -> int:
-        """How many answers are asked for."""
-        raw = self.fields.get("n")
-        count = None if raw is None else _count(raw)
-        return 1 if count is None else max(1, min(MOST_CHOICES, count))
+    def output_limit(self, usual: int) -> int:
+        """Returns the tokens that it may generate over all choices: what the client says, else `usual` for each."""
+        fields = self.fields
+        raw = fields.get("max_tokens")
+        if raw is None or "max_completion_tokens" in fields:
+            raw = fields.get("max_completion_tokens", raw)
+        most = usual if raw is None else _count(raw, usual, MOST_OUTPUT)
+        return most if "n" not in fields else most * _count(fields["n"], 1, MOST_CHOICES)
 
     def affinity(self, tenant: str, size: int) -> str:
         """Returns a text that requests share which profit from the same replica: what the client calls its cache key,
@@ -75,6 +69,19 @@ class Ask:
             options = {**(self.options or {}), "include_usage": _TRUE}
             self.fields["stream_options"] = msgspec.Raw(_encoder.encode(options))
         return _encoder.encode(self.fields)
+
+    def take_out(self, names: frozenset[str]) -> list[str]:
+        """Takes fields out of the request and returns which of them were there."""
+        if names.isdisjoint(self.fields):
+            return []
+        found = sorted(names & self.fields.keys())
+        for name in found:
+            del self.fields[name]
+        return found
+
+    def put(self, name: str, value: msgspec.Raw) -> None:
+        """Sets a field to raw JSON."""
+        self.fields[name] = value
 
 
 def read_ask(body: bytes) -> Ask:
@@ -112,12 +119,13 @@ def read_ask(body: bytes) -> Ask:
     return Ask(model, stream, wanted, fields, options, size, sum(inline), len(inline))
 
 
-def _count(raw: msgspec.Raw) -> int | None:
+def _count(raw: msgspec.Raw, otherwise: int, most: int) -> int:
     """What is no whole number is left to the engine to refuse."""
     try:
-        return max(0, int(bytes(raw)))
-    except ValueError:
-        return None
+        count = _count_decoder.decode(raw)
+    except msgspec.DecodeError:
+        return otherwise
+    return otherwise if count is None else max(1, min(most, count))
 
 
 def _read_options(fields: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw] | None:

@@ -47,6 +47,7 @@ class Call:
     ticket: Ticket = field(init=False)
     queued_s: float = 0.0  # how long it waited for its seat
     relay: Relay | None = None
+    ignored: list[str] | None = None  # fields that are not a client's to set
     used_tokens: int | None = None  # by the engine's own count
 
     def client_gone(self) -> None:
@@ -69,14 +70,17 @@ class Forwarder:
         gate, client, key = self._gates.by_name[call.deployment.name], call.client, call.key
         ticket = gate.ticket(call.ask, call.path, key.tenant, key.tier, call.arrived_at)
         call.gate, call.ticket = gate, ticket
+        call.ignored = gate.prepare(call.ask, call.path, key.tenant_id)
         client.when_gone(call.client_gone)
         tried = ""
         while True:
             call.used_tokens = None
             try:
-                target = await self._seat(call, tried)
-                if target is None or client.gone:
-                    return
+                target = gate.seat_at_once(ticket, call.arrived_at) if not tried else None
+                if target is None:
+                    target = await self._seat(call, tried)
+                    if target is None or client.gone:
+                        return
                 refused = await self._attempt(call, target)
             finally:
                 gate.leave(ticket, call.used_tokens)
@@ -158,6 +162,8 @@ class Forwarder:
             (b"x-headworks-replica", replica.id.encode()),
             (b"x-headworks-queue-ms", b"%d" % (call.queued_s * 1000) if call.queued_s else b"0"),
         ]
+        if call.ignored:
+            own.append((b"x-headworks-ignored", ",".join(call.ignored).encode()))
         ask, meter = call.ask, self._meter
         relay = call.relay = Relay(call.client, own, stream=ask.stream, strip_usage=ask.stream and not ask.usage_wanted)
         live = meter.began(call.key, call.gate, relay, call.ticket, wants_stream=ask.stream)

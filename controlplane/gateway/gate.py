@@ -18,6 +18,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import msgspec
+
+from controlplane.domain import steering
 from controlplane.domain.admission.breaker import Breaker, Progress, is_failure
 from controlplane.domain.admission.estimates import OutputSizes, PromptSizes
 from controlplane.domain.admission.policy import Policy
@@ -29,7 +32,7 @@ from controlplane.domain.routing import RoutedDeployment, RoutedReplica
 from controlplane.gateway.asks import Ask
 from controlplane.gateway.errors import GatewayError
 from controlplane.gateway.refusals import refusal_error
-from controlplane.gateway.seating import limits_of
+from controlplane.gateway.seating import limits_of, tells
 from controlplane.lib.upstream import Pool
 
 logger = logging.getLogger(__name__)
@@ -71,12 +74,16 @@ class Gate:
         self.tpot_target_s = deployment.tpot_target_s
         self._ttft_target_s: float | None = None
         self._waits: dict[str, float] = {}
+        self._engine = deployment.engine
+        self._steering = steering.fields(deployment.engine)
+        self._salts: dict[str, msgspec.Raw] = {}  # tenant id -> its salt as JSON
         self._affine = False  # whether there is a choice at all
 
     # -- replicas ----------------------------------------------------------------------------------------------------
 
     def update(self, deployment: RoutedDeployment, pools: Mapping[str, Pool], now: float) -> None:
         """Takes over the replicas of a new snapshot."""
+        self._salts.clear()
         self.targets = {one.id: Target(one, pools[one.id]) for one in deployment.replicas}
         self._ttft_target_s, self.tpot_target_s = deployment.ttft_target_s, deployment.tpot_target_s
         self._affine = len(self.targets) > 1
@@ -94,7 +101,7 @@ class Gate:
                 limits = limits_of(target.replica, deployment, self.mean_tokens)
                 seats = self.seats.get(replica_id)
                 if seats is None:
-                    self.seats[replica_id] = Seats.start(limits)
+                    self.seats[replica_id] = Seats.start(limits, is_known=tells(target.replica))
                     self.progress[replica_id] = Progress(now)
                 else:
                     seats.limits = limits
@@ -131,6 +138,16 @@ class Gate:
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
+    def prepare(self, ask: Ask, path: str, tenant_id: str) -> list[str]:
+        """Takes out what is not a client's to say, puts the tenant's salt in, and returns the names of what went."""
+        ignored = ask.take_out(self._steering)
+        if steering.salts(self._engine, path):
+            salt = self._salts.get(tenant_id)
+            if salt is None:
+                salt = self._salts[tenant_id] = msgspec.Raw(msgspec.json.encode(f"tenant-{tenant_id}"))
+            ask.put("cache_salt", salt)
+        return ignored
+
     def ticket(self, ask: Ask, path: str, tenant: str, tier: str, now: float) -> Ticket:
         """Returns the ticket of a request."""
         prompts = self.prompts.get(path)
@@ -141,21 +158,21 @@ class Gate:
         capacity = self.admission.largest
         if capacity is not None and capacity < prompt <= 2 * capacity:
             prompt = capacity  # an estimate may be wrong by half: the engine, which counts, shall say no
-        output = ask.output_limit
-        if output is None:
-            output = self.outputs.high(tenant) * ask.choices
+        output = ask.output_limit(self.outputs.high(tenant))
         affinity = ask.affinity(tenant, AFFINITY_BYTES) if self._affine else ""
         wait_until = now + self._waits[tier]
         return Ticket(str(next(TICKET_NUMBERS)), tenant, tier, prompt, output, now, wait_until, size, affinity)
+
+    def seat_at_once(self, ticket: Ticket, now: float) -> Target | None:
+        """Returns where to send a request when there is a seat right now, which it holds then; else ask `seat`."""
+        place = self.admission.seat_at_once(ticket, now)
+        return None if place is None else self.targets[place.id]
 
     async def seat(self, ticket: Ticket, now: float) -> Target | None:
         """Returns where to send a request, its seat and tokens being held; raises GatewayError when it is refused.
 
         None: it left while it waited (see `leave`).
         """
-        place = self.admission.seat_at_once(ticket, now)
-        if place is not None:
-            return self.targets[place.id]
         answers = self.admission.arrive(ticket, now)
         answer = answers.pop()
         self._deliver(answers)

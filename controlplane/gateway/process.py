@@ -12,6 +12,7 @@ import uvicorn
 from controlplane.domain.rollups import minute_of
 from controlplane.domain.routing import CoolDowns
 from controlplane.gateway.app import Gateway
+from controlplane.gateway.engine_samples import EngineSamples
 from controlplane.gateway.forward import Forwarder
 from controlplane.gateway.gates import Gates
 from controlplane.gateway.metering import Meter
@@ -42,6 +43,7 @@ class Process:
         gateway_id = new_id(8)
         self.meter = Meter()
         self.gates = Gates(self.meter, settings.overload_status)
+        self.engine_samples = EngineSamples(self.gates)
         self.pools = Pools()
         self.cool_downs = CoolDowns()
         self.snapshots = Snapshots(settings.folder, self.pools, self._routes_changed)
@@ -95,6 +97,7 @@ class Process:
         self._tasks = [
             asyncio.create_task(self.snapshots.follow(self._client), name="snapshot"),
             asyncio.create_task(self.outbox.run(self._client), name="outbox"),
+            asyncio.create_task(self.engine_samples.follow(self._client), name="engine samples"),
             asyncio.create_task(self._every_second(), name="every second"),
         ]
         for task in self._tasks:
@@ -111,7 +114,7 @@ class Process:
         self.meter.minute = minute_of(now)
         routes = self.snapshots.routes
         self.outbox.add(self.sampler.turn(now, None if routes is None else routes.snapshot))
-        self.gates.second({}, time.monotonic())
+        self.gates.second(self.engine_samples.newest(), time.monotonic())
 
     async def _stop(self) -> None:
         await tasks.end(*self._tasks)

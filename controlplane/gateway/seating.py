@@ -7,6 +7,7 @@ from controlplane.domain.routing import RoutedDeployment, RoutedReplica
 
 EXTERNAL = "external"
 NO_LIMIT = 1_000_000
+USUAL_MAX_NUM_SEQS = 256  # vLLM's default on most devices; where it is less, what waits in the engine tells
 UNKNOWN_CEILING = 1024  # of an engine that tells nothing: what it shows decides
 UNKNOWN_MEAN_TOKENS = 1024.0  # until requests have been counted
 
@@ -15,11 +16,16 @@ def limits_of(replica: RoutedReplica, deployment: RoutedDeployment, mean_tokens:
     """Returns the bounds. An endpoint that somebody else runs has its own queue and says itself when it is full."""
     if deployment.engine == EXTERNAL:
         return SeatLimits(NO_LIMIT, NO_LIMIT)
-    if replica.kv_capacity_tokens is None and replica.max_num_seqs is None:
+    if not tells(replica):
         return SeatLimits(16, UNKNOWN_CEILING)
     return SeatLimits.of(
         knee=None,
         kv_tokens=replica.kv_capacity_tokens,
         mean_tokens=mean_tokens or UNKNOWN_MEAN_TOKENS,
-        max_num_seqs=replica.max_num_seqs,
+        max_num_seqs=replica.max_num_seqs or USUAL_MAX_NUM_SEQS,
     )
+
+
+def tells(replica: RoutedReplica) -> bool:
+    """Returns whether anything is known of what fits into a replica."""
+    return replica.kv_capacity_tokens is not None or replica.max_num_seqs is not None

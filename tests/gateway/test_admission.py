@@ -347,7 +347,7 @@ async def test_after_thousands_of_aborts_at_every_stage_every_counter_is_0(start
             await answer(request, peer)
 
     async with Engine(moody) as one, Engine(moody) as two:
-        gateway = await start_gateway(make_snapshot(make_seats(one.url, two.url, seats=6, tokens=1500)))
+        gateway = await start_gateway(make_snapshot(make_seats(one.url, two.url, seats=12, tokens=4000)))
         for _ in range(20):
             await asyncio.gather(*(abort_somewhere(gateway, chance) for _ in range(150)))
             gateway.process.gates.check_invariants()

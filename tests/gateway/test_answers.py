@@ -210,3 +210,25 @@ async def test_health_answers_always_and_readiness_with_a_snapshot(start_gateway
     unready = await gateway.get("/readyz")
     assert (unready.status, unready.code) == (503, "no_snapshot")
     assert (await gateway.chat()).code == "no_snapshot"
+
+
+async def test_what_steers_the_engine_is_never_a_clients_and_the_salt_is_the_tenants(
+    start_gateway: StartGateway,
+) -> None:
+    async with Engine() as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        got = await gateway.chat(priority=-5, cache_salt="tenant-2", vllm_xargs={"a": 1}, top_k=3)
+        plain = await gateway.chat()
+    asked = engine.requests[0].json
+    assert got.status == 200 and got.headers["x-headworks-ignored"] == "cache_salt,priority,vllm_xargs"
+    assert (asked["cache_salt"], asked["top_k"]) == ("tenant-tenant-1", 3)
+    assert "priority" not in asked and "vllm_xargs" not in asked
+    assert "x-headworks-ignored" not in plain.headers
+
+
+async def test_another_kind_of_engine_gets_no_salt(start_gateway: StartGateway) -> None:
+    async with Engine() as engine:
+        deployment = replace(make_deployment(engine.url), engine="external")
+        gateway = await start_gateway(make_snapshot(deployment))
+        await gateway.chat(priority=1)
+    assert engine.requests[0].json["priority"] == 1 and "cache_salt" not in engine.requests[0].json

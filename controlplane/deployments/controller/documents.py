@@ -55,7 +55,7 @@ def build_snapshot(now: float) -> Snapshot:
     revisions = dict(_needed_revisions().values_list("pk", "spec"))
     ready: dict[int, list[Replica]] = defaultdict(list)
     rows = Replica.objects.filter(ended_at=None, goal="run", state="ready").order_by("created_at", "pk")
-    for row in rows.only("deployment", "revision", "node", "state", "goal", "url", "key"):
+    for row in rows.only("deployment", "revision", "node", "state", "goal", "url", "key", "facts"):
         if reconcile.is_routed(row.state, row.goal, _silent_s(nodes.get(row.node_id or 0), now)):
             ready[row.deployment_id].append(row)
     deployments: dict[str, RoutedDeployment] = {}
@@ -151,7 +151,20 @@ def _routed(row: Replica, deployment: Deployment, spec: Mapping[str, Any], node:
     model = spec["served_model_name"]
     if deployment.engine == Engine.EXTERNAL:
         return RoutedReplica(row.pk, external.api_url(spec["external_url"]), deployment.external_key, model)
-    return RoutedReplica(row.pk, row.url, row.key, model, node.name if node else "")
+    return RoutedReplica(
+        row.pk,
+        row.url,
+        row.key,
+        model,
+        node.name if node else "",
+        kv_capacity_tokens=_positive(row.facts.get("kv_cache_tokens")),
+        max_num_seqs=_positive(spec.get("settings", {}).get("max_num_seqs")),
+    )
+
+
+def _positive(value: object) -> int | None:
+    """What is no count of anything is as good as not known: it must not stop a gateway."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
 def _silent_s(node: Node | None, now: float) -> float | None:

@@ -15,6 +15,7 @@ FEW = 20  # of so many the largest stands for the 95th percentile
 STEP = 0.1
 HIGH_SHARE = 0.95
 MOST_TENANTS = 10_000
+EVERYBODY_EVERY = 4  # of a tenant's answers one in so many also stands for everybody
 
 
 @dataclass(slots=True)
@@ -52,6 +53,15 @@ class _High:
     tokens: float = 0.0
     count: int = 0
 
+    def learn(self, tokens: int) -> None:
+        self.count += 1
+        if self.count <= FEW:
+            self.tokens = max(self.tokens, tokens)
+        elif tokens > self.tokens:
+            self.tokens += STEP * HIGH_SHARE * max(1.0, self.tokens)
+        else:
+            self.tokens -= STEP * (1.0 - HIGH_SHARE) * self.tokens
+
 
 @dataclass(slots=True)
 class OutputSizes:
@@ -78,14 +88,9 @@ class OutputSizes:
             if len(self.by_tenant) >= MOST_TENANTS:
                 del self.by_tenant[next(iter(self.by_tenant))]
             own = self.by_tenant[tenant] = _High()
-        for one in (own, self.everybody):
-            one.count += 1
-            if one.count <= FEW:
-                one.tokens = max(one.tokens, tokens)
-            elif tokens > one.tokens:
-                one.tokens += STEP * HIGH_SHARE * max(1.0, one.tokens)
-            else:
-                one.tokens -= STEP * (1.0 - HIGH_SHARE) * one.tokens
+        own.learn(tokens)
+        if own.count <= FEW or own.count % EVERYBODY_EVERY == 0:
+            self.everybody.learn(tokens)
 
 
 def next_step(held_output: int, reached: int) -> int:

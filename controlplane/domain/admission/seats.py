@@ -86,9 +86,10 @@ class Seats:
     settled_until: float = 0.0
 
     @staticmethod
-    def start(limits: SeatLimits) -> Seats:
-        """Returns where a new replica begins."""
-        return Seats(limits, max(limits.floor, min(START, limits.ceiling)))
+    def start(limits: SeatLimits, *, is_known: bool = True) -> Seats:
+        """Returns where a new replica begins: low where its limits are known to be somewhere near the ceiling, at the
+        ceiling where nothing is known that could be gone beyond."""
+        return Seats(limits, max(limits.floor, min(START, limits.ceiling)) if is_known else limits.ceiling)
 
     def adjust(self, signals: Signals, at: float) -> SeatChange:
         """Takes one second's signals and returns what changed."""

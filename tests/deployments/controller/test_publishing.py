@@ -62,6 +62,14 @@ def test_only_what_is_ready_and_goes_on_is_routed() -> None:
     assert not routed.simulated
 
 
+def test_what_an_engine_said_of_its_cache_and_its_seats_goes_to_the_gateways() -> None:
+    make_ready(facts={"kv_cache_tokens": 46_592})
+    make_ready(facts={"kv_cache_tokens": "many"})
+    Revision.objects.update(spec={**Revision.objects.get().spec, "settings": {"max_num_seqs": 48}})
+    routed = documents.build_snapshot(NOW).content.deployments["chat"]
+    assert {(one.kv_capacity_tokens, one.max_num_seqs) for one in routed.replicas} == {(46_592, 48), (None, 48)}
+
+
 def test_a_deployment_without_replicas_is_known_all_the_same() -> None:
     make_deployment()
     content = documents.build_snapshot(NOW).content
