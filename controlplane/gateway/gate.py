@@ -27,7 +27,7 @@ from controlplane.domain.admission.policy import Policy
 from controlplane.domain.admission.queueing import Admission
 from controlplane.domain.admission.seats import Seats
 from controlplane.domain.admission.ticket import Answer, Dispatch, Queued, Refusal, Ticket
-from controlplane.domain.admission.tiers import longest_wait_s
+from controlplane.domain.admission.tiers import STANDARD, longest_wait_s
 from controlplane.domain.routing import RoutedDeployment, RoutedReplica
 from controlplane.gateway.asks import Ask
 from controlplane.gateway.errors import GatewayError
@@ -150,6 +150,8 @@ class Gate:
 
     def ticket(self, ask: Ask, path: str, tenant: str, tier: str, now: float) -> Ticket:
         """Returns the ticket of a request."""
+        if tier not in self._waits:
+            tier = STANDARD.name  # a tier of a newer version
         prompts = self.prompts.get(path)
         if prompts is None:
             prompts = self.prompts[path] = PromptSizes()

@@ -55,7 +55,7 @@ async def test_the_replica_gets_its_own_model_name_and_key_and_no_header_of_the_
         await gateway.ask({"model": "chat", "n": 1}, headers={"cookie": "a=b", "x-request-id": "mine-1", "te": "x"})
     request = engine.requests[0]
     assert request.line == "POST /v1/chat/completions HTTP/1.1"
-    assert request.json == {"model": "engine-model", "n": 1}
+    assert request.json == {"model": "engine-model", "n": 1, "cache_salt": "tenant-tenant-1"}
     assert request.headers == {
         "host": f"127.0.0.1:{engine.port}",
         "user-agent": "headworks-gateway",
@@ -193,7 +193,7 @@ async def test_a_name_given_twice_means_the_same_to_the_replica(start_gateway: S
         answer = await gateway.ask(b'{"model": "other", "stream": true, "model": "chat", "stream": false}')
     assert answer.status == 200
     assert engine.requests[0].body.count(b"model") == 2  # the field and its value
-    assert engine.requests[0].json == {"model": "engine-model", "stream": False}
+    assert engine.requests[0].json == {"model": "engine-model", "stream": False, "cache_salt": "tenant-tenant-1"}
 
 
 async def test_an_external_endpoint_gets_no_other_spelling_of_the_model(start_gateway: StartGateway) -> None:
