@@ -93,3 +93,27 @@ def test_a_rate_is_that_of_the_last_seconds() -> None:
         rate.add(step * 0.1)
     assert rate.per_s(20.0) == pytest.approx(10.0, rel=0.05)
     assert (rate.per_s(80.0) or 0) < 0.1
+
+
+def run_replica(knee: int, seconds: int, *, running: int = 1000) -> Seats:
+    """A replica whose output grows with what runs up to its knee, and is flat from there on."""
+    seats = Seats.start(SeatLimits(4, 256))
+    for at in range(seconds):
+        taken = min(running, seats.now)
+        seats.adjust(Signals(taken, tokens_per_s=25.0 * min(taken, knee)), float(at))
+    return seats
+
+
+@pytest.mark.parametrize("knee", [16, 24, 64, 200])
+def test_the_knee_is_found_by_trial(knee: int) -> None:
+    seats = run_replica(knee, 600)
+    assert 0.75 * knee <= seats.now <= 2.0 * knee, seats
+
+
+def test_seats_that_nobody_takes_are_no_trial() -> None:
+    assert run_replica(64, 300, running=10).now == 16
+
+
+def test_seats_that_bring_nothing_are_taken_back_and_not_tried_again_at_once() -> None:
+    seats = run_replica(16, 30)
+    assert (seats.now, seats.knee) == (16, 16)

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from controlplane.domain.admission.breaker import (
+    FAILURES_IN_A_ROW,
+    PLAIN_STALL_S,
+    REST_MOST_S,
+    STREAM_STALL_S,
+    Breaker,
+    Progress,
+    is_failure,
+)
+
+
+def test_some_failures_in_a_row_bring_rest_and_each_further_one_more_of_it() -> None:
+    breaker = Breaker()
+    rests = [breaker.failed("r0") for _ in range(FAILURES_IN_A_ROW + 6)]
+    assert rests[: FAILURES_IN_A_ROW - 1] == [None] * (FAILURES_IN_A_ROW - 1)
+    assert rests[FAILURES_IN_A_ROW - 1 :] == [5.0, 10.0, 20.0, 40.0, REST_MOST_S, REST_MOST_S, REST_MOST_S]
+
+
+def test_one_success_forgets_the_failures() -> None:
+    breaker = Breaker()
+    for _ in range(20):
+        for _ in range(FAILURES_IN_A_ROW - 1):
+            assert breaker.failed("r0") is None
+        breaker.succeeded("r0")
+
+
+@pytest.mark.parametrize(("status", "fails"), [(200, False), (400, False), (429, False), (503, False), (500, True)])
+def test_only_the_replicas_own_faults_count(status: int, fails: bool) -> None:
+    assert is_failure(status) is fails
+
+
+def test_streams_without_a_token_stall_and_one_token_ends_that() -> None:
+    progress = Progress(0.0)
+    assert not progress.look(streams=2, plain=0, moved=False, now=STREAM_STALL_S - 1)
+    assert progress.look(streams=2, plain=0, moved=False, now=STREAM_STALL_S)
+    assert not progress.look(streams=2, plain=0, moved=True, now=STREAM_STALL_S + 1)
+
+
+def test_plain_requests_show_nothing_for_long_and_an_idle_replica_never_stalls() -> None:
+    progress = Progress(0.0)
+    assert not progress.look(streams=0, plain=3, moved=False, now=PLAIN_STALL_S - 1)
+    assert progress.look(streams=0, plain=3, moved=False, now=PLAIN_STALL_S)
+    assert not progress.look(streams=0, plain=0, moved=False, now=10 * PLAIN_STALL_S)
