@@ -32,7 +32,7 @@ from controlplane.domain.routing import RoutedDeployment, RoutedReplica
 from controlplane.gateway.asks import Ask
 from controlplane.gateway.errors import GatewayError
 from controlplane.gateway.refusals import refusal_error
-from controlplane.gateway.seating import limits_of, tells
+from controlplane.gateway.seating import EXTERNAL, limits_of, tells
 from controlplane.lib.upstream import Pool
 
 logger = logging.getLogger(__name__)
@@ -71,11 +71,12 @@ class Gate:
         self.overbooked = 0  # times that streams grew beyond the capacity
         self._refused_status = refused_status
         self._waiters: dict[str, asyncio.Future[Target | None]] = {}
-        self.tpot_target_s = deployment.tpot_target_s
+        self.tpot_target_s: float | None = None
         self._ttft_target_s: float | None = None
         self._waits: dict[str, float] = {}
-        self._engine = deployment.engine
-        self._steering = steering.fields(deployment.engine)
+        self._engine = ""
+        self.is_external = False
+        self._steering: frozenset[str] = frozenset()
         self._salts: dict[str, msgspec.Raw] = {}  # tenant id -> its salt as JSON
         self._affine = False  # whether there is a choice at all
 
@@ -83,6 +84,9 @@ class Gate:
 
     def update(self, deployment: RoutedDeployment, pools: Mapping[str, Pool], now: float) -> None:
         """Takes over the replicas of a new snapshot."""
+        self._engine = deployment.engine
+        self.is_external = deployment.engine == EXTERNAL
+        self._steering = steering.fields(deployment.engine)
         self._salts.clear()
         self.targets = {one.id: Target(one, pools[one.id]) for one in deployment.replicas}
         self._ttft_target_s, self.tpot_target_s = deployment.ttft_target_s, deployment.tpot_target_s
@@ -108,6 +112,10 @@ class Gate:
         counts = {replica_id: self.seats[replica_id].now for replica_id in self.targets}
         capacity = {one: target.replica.kv_capacity_tokens for one, target in self.targets.items()}
         self._deliver(self.admission.set_replicas(counts, capacity, now))
+        self.set_waits()
+
+    def set_waits(self) -> None:
+        """Works out how long a request of each tier may wait now."""
         for tier in self.admission.policy.tiers.values():
             self._waits[tier.name] = longest_wait_s(tier, self._target_of(tier.name), self.prefill_s)
 

@@ -25,14 +25,14 @@ LIMIT_TOKENS_LEAST = 4096  # so many tokens any request may take time for: its e
 
 @dataclass(slots=True)
 class Second:
-    """What one replica did in the last second. `held_up` streams wait for their clients."""
+    """What one replica did in the last second. `streams` are those that do not wait for their own clients."""
 
     running: int = 0
     streams: int = 0
     plain: int = 0
-    held_up: int = 0
-    events: int = 0
-    flowing: int = 0  # streams whose first event has come
+    moved: bool = False  # whether any event came
+    flowing: int = 0  # streams that gave events in the second before too, and wait for nobody
+    events: int = 0  # of these
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +108,14 @@ class Gates:
                 second.plain += not live.wants_stream
                 second.streams += live.wants_stream
             else:
-                second.flowing += 1
-                second.events += events.events - live.events_looked_at
-                live.events_looked_at = events.events
-                if live.relay.waits_for_client:
-                    second.held_up += 1
-                else:
+                came = events.events - live.events_looked_at
+                second.moved = second.moved or came > 0
+                if not live.relay.waits_for_client:
                     second.streams += 1
+                    if live.events_looked_at:  # a whole second of it, so that its pace is known
+                        second.flowing += 1
+                        second.events += came
+                live.events_looked_at = events.events
                 self._grow(live, events.events)
             if now > live.ends_at and now > self._end_of(live):
                 late.append(live)
@@ -150,10 +151,13 @@ class Gates:
             sample = engine.get(replica_id, NOTHING)
             series = self._meter.series.get((gate.name, replica_id))
             finished = gate.finished.get(replica_id, 0)
-            moved = second.events > 0 or finished != self._finished.get(replica_id, 0)
+            moved = second.moved or finished != self._finished.get(replica_id, 0)
             self._finished[replica_id] = finished
             progress = gate.progress[replica_id]
-            if progress.look(streams=second.streams, plain=second.plain, moved=moved, now=now):
+            streams, plain = second.streams, second.plain
+            if gate.is_external:  # what others run may think for minutes before its first word
+                streams, plain = 0, streams + plain
+            if progress.look(streams=streams, plain=plain, moved=moved, now=now):
                 gate.admission.rest(replica_id, now + STALLED_REST_S)
             signals = Signals(
                 running=place.running,
@@ -170,3 +174,5 @@ class Gates:
                 gate.seat_changes += 1
         if changed:
             gate.set_seats(now)
+        else:
+            gate.set_waits()

@@ -102,7 +102,7 @@ class Seats:
                 lower = self.now - max(1, int(min(self.now, signals.running or self.now) * DOWN_SHARE))
                 self.now, self.lowered_at = max(self.limits.floor, lower), at
             return SeatChange(before, self.now, why)
-        full = signals.running >= self.now
+        full = signals.running >= self.now - 1  # the last one may be kept for a tenant that has nothing running
         if self.trial is not None:
             return SeatChange(before, self.now, self._judge(self.trial, full=full, at=at))
         if full and _has_room(signals) and self.now < self.limits.ceiling:
