@@ -9,6 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from controlplane.domain.admission.policy import TenantShare
+from controlplane.domain.admission.tiers import Tier
+from controlplane.domain.degradation import Ladder
+from controlplane.domain.quotas.quota import Price, Quota
+
 SNAPSHOT_SCHEMA = 1
 SNAPSHOT_MAX_AGE_S = 24 * 3600.0
 SNAPSHOT_EVERY_S = 5.0
@@ -39,7 +44,10 @@ class RoutedReplica:
 
 @dataclass(frozen=True, slots=True)
 class RoutedDeployment:
-    """A deployment with its ready replicas (possibly none: then the gateway answers 503 `no_replica`)."""
+    """A deployment with its ready replicas (possibly none: then the gateway answers 503 `no_replica`).
+
+    `tiers`: all of them, or none where they are as built in; `shares` by tenant's name.
+    """
 
     id: str
     name: str
@@ -48,6 +56,10 @@ class RoutedDeployment:
     replicas: tuple[RoutedReplica, ...] = ()
     ttft_target_s: float | None = None
     tpot_target_s: float | None = None
+    tiers: tuple[Tier, ...] = ()
+    shares: Mapping[str, TenantShare] = field(default_factory=dict)
+    ladder: Ladder | None = None
+    price: Price | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +87,7 @@ class RoutingSnapshot:
     deployments: Mapping[str, RoutedDeployment] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
     keys: Mapping[str, RoutedKey] = field(default_factory=dict)
+    quotas: tuple[Quota, ...] = ()
 
 
 def is_accepted_schema(schema: int) -> bool:

@@ -14,6 +14,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from controlplane.accounts.models import ApiKey
+from controlplane.deployments.controller import rules
 from controlplane.deployments.models import Deployment, Engine, Replica, Revision
 from controlplane.deployments.services import checking
 from controlplane.domain import reconcile
@@ -67,7 +68,7 @@ def build_snapshot(now: float) -> Snapshot:
             ]
             deployments[deployment.name] = _deployment(deployment, replicas)
     models = {name: name for name in deployments}
-    content = RoutingSnapshot(SNAPSHOT_SCHEMA, 0, 0.0, deployments, models, _keys())
+    content = rules.add_all(RoutingSnapshot(SNAPSHOT_SCHEMA, 0, 0.0, deployments, models, _keys()))
     return Snapshot(content, hashlib.sha256(wire.encode(content)).hexdigest())
 
 
