@@ -19,6 +19,12 @@ KEPT = (
     "deployments.Deployment",
     "deployments.Revision",
     "deployments.Freeze",
+    "traffic.Tier",
+    "traffic.KeyTier",
+    "traffic.Quota",
+    "traffic.Share",
+    "traffic.Ladder",
+    "traffic.Price",
     "traffic.UsageMinute",
     "traffic.UsageCursor",
     "traffic.UsageBatch",
@@ -38,7 +44,7 @@ LEFT_OUT = {
 }
 
 # rows that are nothing without their secret, left out of a backup without secrets
-SECRET_ROWS = frozenset({"accounts.ApiToken", "accounts.ApiKey"})
+SECRET_ROWS = frozenset({"accounts.ApiToken", "accounts.ApiKey", "traffic.KeyTier"})
 
 # model -> column -> what a backup without secrets has instead
 SECRET_COLUMNS: dict[str, dict[str, str]] = {

@@ -1,4 +1,4 @@
-"""What was used: one row a minute, tenant, key and deployment."""
+"""What was used, and by what rules traffic is let in: tiers, quotas, shares, ladders, prices."""
 
 from __future__ import annotations
 
@@ -45,3 +45,100 @@ class UsageBatch(models.Model):
 
     def __str__(self) -> str:
         return self.batch_id
+
+
+class Tier(models.Model):
+    """A tier as a deployment has it, or as all have it that have none of their own (no deployment)."""
+
+    name = models.CharField(max_length=16)
+    deployment = models.ForeignKey("deployments.Deployment", on_delete=models.CASCADE, null=True, related_name="tiers")
+    weight = models.FloatField()
+    queue_most = models.PositiveIntegerField()
+    queue_most_bytes = models.PositiveBigIntegerField()
+    longest_wait_s = models.FloatField()
+    total_base_s = models.FloatField()
+    total_per_token_s = models.FloatField()
+    kv_share = models.FloatField()
+    version = models.PositiveIntegerField(default=1)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["deployment", "name"], name="one_tier_a_deployment"),
+            models.UniqueConstraint(
+                fields=["name"], condition=models.Q(deployment=None), name="one_tier_of_all_deployments"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class KeyTier(models.Model):
+    """The tier of a key's requests, where it is not the standard one."""
+
+    key = models.OneToOneField("accounts.ApiKey", on_delete=models.CASCADE, related_name="tier")
+    tier = models.CharField(max_length=16)
+    version = models.PositiveIntegerField(default=1)
+
+    def __str__(self) -> str:
+        return f"{self.key_id} {self.tier}"
+
+
+class Quota(models.Model):
+    """What a tenant may use in a time. `limits`: measure -> number (money in millionths)."""
+
+    tenant = models.ForeignKey("accounts.Tenant", on_delete=models.CASCADE, related_name="quotas")
+    name = models.CharField(max_length=63)
+    key_id = models.BigIntegerField(null=True)  # by number, so that it stays in a backup that has no keys
+    deployment = models.ForeignKey("deployments.Deployment", on_delete=models.CASCADE, null=True, related_name="quotas")
+    limits = models.JSONField(default=dict)
+    version = models.PositiveIntegerField(default=1)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["tenant", "name"], name="one_quota_of_a_name")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Share(models.Model):
+    """What part of a deployment's seats and KV tokens a tenant is guaranteed, and what it has at most."""
+
+    tenant = models.ForeignKey("accounts.Tenant", on_delete=models.CASCADE, related_name="shares")
+    deployment = models.ForeignKey("deployments.Deployment", on_delete=models.CASCADE, related_name="shares")
+    weight = models.FloatField()
+    guaranteed = models.FloatField()
+    most = models.FloatField()
+    version = models.PositiveIntegerField(default=1)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["tenant", "deployment"], name="one_share_of_a_deployment")]
+
+    def __str__(self) -> str:
+        return f"{self.tenant_id} {self.deployment_id}"
+
+
+class Ladder(models.Model):
+    """What a deployment does less well, step by step, while it is saturated."""
+
+    deployment = models.OneToOneField("deployments.Deployment", on_delete=models.CASCADE, related_name="ladder")
+    steps = models.JSONField(default=list)
+    version = models.PositiveIntegerField(default=1)
+
+    def __str__(self) -> str:
+        return str(self.deployment_id)
+
+
+class Price(models.Model):
+    """What a million tokens of a deployment cost, in the installation's currency."""
+
+    deployment = models.OneToOneField("deployments.Deployment", on_delete=models.CASCADE, related_name="price")
+    prompt_per_million = models.FloatField()
+    completion_per_million = models.FloatField()
+    version = models.PositiveIntegerField(default=1)
+
+    def __str__(self) -> str:
+        return str(self.deployment_id)

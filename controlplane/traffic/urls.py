@@ -1,9 +1,24 @@
-"""Addresses of usage under /api/v1/."""
+"""Addresses of usage and of the rules of traffic under /api/v1/."""
 
 from __future__ import annotations
 
 from django.urls import path
 
-from controlplane.traffic import api
+from controlplane.api import addresses  # noqa: F401  registers <name:…> and <number:…>
+from controlplane.traffic.api import ladders, quotas, shares, tiers, usage
 
-urlpatterns = [path("usage/", api.UsageView.as_view())]
+urlpatterns = [
+    path("usage/", usage.UsageView.as_view()),
+    path("tiers/", tiers.TiersView.as_view()),
+    path("tiers/<name:tier>/", tiers.TierView.as_view()),
+    path("deployments/<name:deployment>/tiers/<name:tier>/", tiers.DeploymentTierView.as_view()),
+    path("tenants/<name:tenant>/keys/<number:id>/tier/", tiers.KeyTierView.as_view()),
+    path("quotas/", quotas.QuotasView.as_view()),
+    path("tenants/<name:tenant>/quotas/<name:quota>/", quotas.QuotaView.as_view()),
+    path("shares/", shares.SharesView.as_view()),
+    path("tenants/<name:tenant>/shares/<name:deployment>/", shares.ShareView.as_view()),
+    path("ladders/", ladders.LaddersView.as_view()),
+    path("deployments/<name:deployment>/ladder/", ladders.LadderView.as_view()),
+    path("prices/", ladders.PricesView.as_view()),
+    path("deployments/<name:deployment>/price/", ladders.PriceView.as_view()),
+]

@@ -13,10 +13,16 @@ from controlplane.accounts.services import keys, tenants, tokens
 from controlplane.catalog.models import Model, Variant
 from controlplane.deployments.models import Deployment, Replica, ReplicaTransition
 from controlplane.deployments.services import deployments
+from controlplane.domain.degradation import Ladder, Step
+from controlplane.domain.quotas.quota import Price
 from controlplane.fleet.models import Accelerator, Reservation
 from controlplane.journal.services import record
 from controlplane.journal.services.record import SYSTEM
 from controlplane.traffic.models import UsageMinute
+from controlplane.traffic.services import ladders, quotas, shares, tiers
+from controlplane.traffic.services.quotas import QuotaWish
+from controlplane.traffic.services.shares import ShareWish
+from controlplane.traffic.services.tiers import TierWish
 from tests.api.calling import make_user
 from tests.deployments.making import ADA, make_deployment, make_external_wish, make_node, make_pool, make_replica
 
@@ -40,6 +46,7 @@ def make_world() -> World:
     token, token_text = tokens.create(actor=SYSTEM, username="administrator-1", name="ci")
     make_journal(3)
     make_usage(3)
+    make_rules("chat", "demo")
     card = Accelerator.objects.filter(node=node)[0]
     arguments = {
         "name": {"deployments": "chat", "nodes": "n1", "models": "smollm2", "pools": "default", "tenants": "demo"},
@@ -51,6 +58,9 @@ def make_world() -> World:
         "replica_id": replica.pk,
         "id": {"replicas": replica.pk, "tokens": token.pk, "tenants": key.pk},
         "key_id": key.pk,
+        "deployment": "chat",
+        "tier": "batch",
+        "quota": "daily",
         "token_id": token.pk,
         "pk": tenant.pk,
     }
@@ -108,6 +118,15 @@ def make_usage(count: int) -> None:
         )  # fmt: skip
 
 
+def make_rules(deployment: str, tenant: str) -> None:
+    """One of each rule of traffic."""
+    tiers.apply(actor=SYSTEM, name="batch", wish=TierWish(1.0, 10, 1000, 5.0, 60.0, 1.0), deployment=deployment)
+    quotas.apply(actor=SYSTEM, tenant=tenant, name="daily", wish=QuotaWish({"tokens_per_day": 1000}))
+    shares.apply(actor=SYSTEM, tenant=tenant, deployment=deployment, wish=ShareWish(guaranteed=0.1))
+    ladders.apply(actor=SYSTEM, deployment=deployment, wish=Ladder((Step("cap_tokens"),)))
+    ladders.apply_price(actor=SYSTEM, deployment=deployment, wish=Price(0.1, 0.4))
+
+
 def make_many(count: int, start: int = 0) -> None:
     """Makes `count` more rows for every list; rows of a second call begin at another `start`."""
     pool = make_pool()
@@ -124,6 +143,7 @@ def make_many(count: int, start: int = 0) -> None:
         replica.deployment.revisions.create(number=number + 10, hash=str(number))
         Accelerator.objects.create(node=replica.node, uuid=f"extra-{number}", index=number + 10, kind="cpu", name="c")
         tenants.apply(actor=SYSTEM, name=f"t{number}")
+        make_rules(f"d{number}", f"t{number}")
         keys.create(actor=SYSTEM, tenant="demo", name=f"k{number}")
         User.objects.create(username=f"u{number}")
         tokens.create(actor=SYSTEM, username="administrator-1", name=f"k{number}")
