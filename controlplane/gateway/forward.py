@@ -3,8 +3,9 @@
 Guarantees
     A request is sent only while it holds a seat and KV tokens, and gives both back however it ends: whole answer,
     client gone, failure, time limit, cancelled.
-    Tried again is only what can't have reached an engine: a refused connection (on another ready replica, once), and
-    a pooled connection that turns out to be closed before any byte came (on a fresh one, once).
+    Tried again, while the client has got nothing: what no engine can have seen (a refused connection, on another
+    replica; a pooled connection that turns out to be closed, on a fresh one), and what a replica dropped on the way,
+    on another replica. Each at most once.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Call:
     gate: Gate = field(init=False)
     ticket: Ticket = field(init=False)
     queued_s: float = 0.0  # how long it waited for its seat
+    tried: str = ""  # the replica that failed before the client got anything
     relay: Relay | None = None
     ignored: list[str] | None = None  # fields that are not a client's to set
     used_tokens: int | None = None  # by the engine's own count
@@ -72,13 +74,12 @@ class Forwarder:
         call.gate, call.ticket = gate, ticket
         call.ignored = gate.prepare(call.ask, call.path, key.tenant_id)
         client.when_gone(call.client_gone)
-        tried = ""
         while True:
             call.used_tokens = None
             try:
-                target = gate.seat_at_once(ticket, call.arrived_at) if not tried else None
+                target = gate.seat_at_once(ticket, call.arrived_at) if not call.tried else None
                 if target is None:
-                    target = await self._seat(call, tried)
+                    target = await self._seat(call)
                     if target is None or client.gone:
                         return
                 refused = await self._attempt(call, target)
@@ -87,18 +88,18 @@ class Forwarder:
             if refused is None or client.gone:
                 return
             self._was_refused(call, target.replica, refused)
-            if tried or len(gate.targets) < 2:
+            if call.tried or len(gate.targets) < 2:
                 self._meter.refused(key, gate.name, 503)
                 raise unreachable(call.ask.model)
-            tried = target.replica.id
+            call.tried = target.replica.id
 
-    async def _seat(self, call: Call, tried: str) -> Target | None:
+    async def _seat(self, call: Call) -> Target | None:
         """Returns where to send a call; raises GatewayError when it gets no seat."""
         gate, ticket = call.gate, call.ticket
-        now = ticket.arrived_at if not tried else time.monotonic()
+        now = ticket.arrived_at if not call.tried else time.monotonic()
         try:
             target = await gate.seat(ticket, now)
-            if target is not None and target.replica.id == tried:
+            if target is not None and target.replica.id == call.tried:
                 raise unreachable(call.ask.model)
         except GatewayError as error:
             self._meter.refused(call.key, call.deployment.name, error.status)
@@ -144,6 +145,8 @@ class Forwarder:
             if reused and _is_stale(failure):
                 connection, reused = None, False
                 continue
+            if _goes_elsewhere(call, relay):
+                return failure
             logger.warning("%s: replica %s: %s", call.request_id, replica.id, failure.message)
             if not relay.status:
                 failed(failure).send(call.client, call.request_id)
@@ -175,6 +178,10 @@ class Forwarder:
         finally:
             if reused and relay.failure is not None and _is_stale(relay.failure):
                 meter.dropped(live)
+            elif _goes_elsewhere(call, relay):
+                meter.dropped(live)
+                call.gate.answered(live.replica_id, 0, True, relay.ended_at)
+                call.relay, call.used_tokens = None, 0
             else:
                 meter.ended(live)
                 self._learn(call, live)
@@ -197,3 +204,15 @@ class Forwarder:
 def _is_stale(failure: UpstreamError) -> bool:
     """The replica had closed an idle connection while the request was on its way."""
     return failure.code == "closed" and not failure.received
+
+
+def _goes_elsewhere(call: Call, relay: Relay) -> bool:
+    """Whether a replica that closed the connection before the client got anything is followed by another."""
+    failure = relay.failure
+    return (
+        failure is not None
+        and failure.code == "closed"
+        and not relay.status
+        and not call.tried
+        and len(call.gate.targets) > 1
+    )

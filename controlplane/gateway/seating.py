@@ -9,6 +9,7 @@ EXTERNAL = "external"
 NO_LIMIT = 1_000_000
 USUAL_MAX_NUM_SEQS = 256  # vLLM's default on most devices; where it is less, what waits in the engine tells
 UNKNOWN_CEILING = 1024  # of an engine that tells nothing: what it shows decides
+FLOOR_WITH_TARGET = 4  # where a token's time is promised, a slow machine may need to go below the usual floor
 UNKNOWN_MEAN_TOKENS = 1024.0  # until requests have been counted
 
 
@@ -18,12 +19,15 @@ def limits_of(replica: RoutedReplica, deployment: RoutedDeployment, mean_tokens:
         return SeatLimits(NO_LIMIT, NO_LIMIT)
     if not tells(replica):
         return SeatLimits(16, UNKNOWN_CEILING)
-    return SeatLimits.of(
+    limits = SeatLimits.of(
         knee=None,
         kv_tokens=replica.kv_capacity_tokens,
         mean_tokens=mean_tokens or UNKNOWN_MEAN_TOKENS,
         max_num_seqs=replica.max_num_seqs or USUAL_MAX_NUM_SEQS,
     )
+    if deployment.tpot_target_s is not None:
+        return SeatLimits(min(limits.floor, FLOOR_WITH_TARGET), limits.ceiling)
+    return limits
 
 
 def tells(replica: RoutedReplica) -> bool:

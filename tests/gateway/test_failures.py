@@ -52,6 +52,27 @@ async def test_a_replica_that_dies_before_any_byte_is_a_502(start_gateway: Start
     assert len(engine.requests) == 2, "a request that may have reached the engine was sent again"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_what_a_replica_drops_before_the_client_got_anything_goes_to_another_once(
+    start_gateway: StartGateway, stream: bool
+) -> None:
+    async def drop(_: Request, peer: Peer) -> None:
+        await peer.send(STREAM_HEAD if stream else head(length=100) + b"{")
+        peer.cut()
+
+    async with Engine(drop) as bad, Engine() as good:
+        gateway = await start_gateway(make_snapshot(make_deployment(bad.url, good.url)))
+        got = await gateway.chat(stream=stream)
+        await gateway.until_idle()
+        assert (got.status, got.headers["x-headworks-replica"]) == (200, "r1")
+        assert (len(bad.requests), len(good.requests)) == (1, 1)
+        assert gateway.process.meter.answers == {("chat", 200): 1}
+    async with Engine(drop) as one, Engine(drop) as two:
+        gateway = await start_gateway(make_snapshot(make_deployment(one.url, two.url), version=2))
+        assert (await gateway.chat(stream=stream)).status == 502
+        assert len(one.requests) == len(two.requests) == 1
+
+
 DEAD = (
     b'{"error":{"message":"EngineCore encountered an issue. See stack trace (above) for the root cause.","code":500}}'
 )
