@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+import shutil
+import subprocess
+import tempfile
+import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import redis
@@ -14,6 +19,7 @@ from controlplane.domain.quotas.book import SliceBook
 from controlplane.domain.quotas.pool import Pool
 from controlplane.domain.quotas.slices import Ask, Reply
 from controlplane.domain.quotas.windows import window_of
+from controlplane.embedded import valkey as embedded
 from controlplane.lib import keys, quota_leases, valkey
 from controlplane.lib.quota_leases import Leases
 from tests.domain.quotas.making import SHOP, make_quota
@@ -155,6 +161,41 @@ async def test_without_valkey_it_goes_on_with_what_it_holds(client: redis.asynci
     await leases.sync()
     assert [leases.book.cut_off_at] == [None]
     assert isinstance(await leases.reserve("x", SHOP, 1, 0), Granted)
+
+
+async def test_a_valkey_that_is_killed_and_loses_everything_is_told_again() -> None:
+    folder = Path(tempfile.mkdtemp(prefix="hwq-"))  # a socket's path must be short
+    server = start_server(folder)
+    client = valkey.connect_async(embedded.url(folder / "v.sock"))
+    leases = make_leases(client, "a", tokens_per_day=1000, concurrent_requests=10)
+    assert await granted(leases, 5, tokens=20) == 5
+    await leases.sync()  # as every second: a store for those to come
+    server.kill()
+    server.wait()
+    await leases.sync()
+    assert [leases.book.cut_off_at] != [None]
+    assert await granted(leases, 1, tokens=1, start=5) == 1
+    server = start_server(folder)
+    await leases.sync()
+    assert [leases.book.cut_off_at] == [None]
+    places, tokens = leases.book.meters["shop/q:concurrent_requests"], leases.book.meters["shop/q:tokens_per_day"]
+    assert float(await client.hget(keys.quota(f"{places.id}:0"), "h:a") or 0) == places.stock + places.reserved
+    held = await client.hget(keys.quota(f"{tokens.id}:{tokens.window}"), "h:a")
+    assert float(held or 0) == tokens.stock + tokens.reserved
+    await client.aclose()
+    server.kill()
+    server.wait()
+    shutil.rmtree(folder)
+
+
+def start_server(folder: Path) -> subprocess.Popen[bytes]:
+    (folder / "v.sock").unlink(missing_ok=True)
+    command = embedded.server_command(folder, folder / "v.sock", durable=False)
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not (folder / "v.sock").exists():
+        assert server.poll() is None
+        time.sleep(0.02)
+    return server
 
 
 async def test_a_gateway_whose_clock_steps_follows_valkeys_time(client: redis.asyncio.Redis) -> None:

@@ -37,6 +37,7 @@ class SliceBook:
         self.wants_sync = False
         self._quotas: tuple[Quota, ...] = ()
         self._of: dict[Who, tuple[Meter, ...]] = {}
+        self._active: dict[str, Meter] = {}  # that hold, want or owe something: few of many
         self._gone: dict[str, Meter] = {}  # of quotas that are no more; what they hold has to be given back
         self.set_quotas(quotas)
 
@@ -59,6 +60,7 @@ class SliceBook:
         for key, meter in self.meters.items():
             meter.limit = 0
             self._gone[key] = meter
+            self._active.pop(key, None)
         self.meters = meters
 
     # -- requests --------------------------------------------------------------------------------------------------
@@ -109,8 +111,14 @@ class SliceBook:
         self._gone = {key: meter for key, meter in self._gone.items() if meter.leased or meter.reserved}
         for meter in self._gone.values():
             meter.stock = 0
-        every = (*self.meters.values(), *self._gone.values())
-        return [ask for meter in every if (ask := meter.ask(now)) is not None]
+        said: list[Ask] = []
+        for meter in (*self._active.values(), *self._gone.values()):
+            ask = meter.ask(now)
+            if ask is not None:
+                said.append(ask)
+            else:
+                self._active.pop(meter.id, None)
+        return said
 
     def answered(self, replies: Sequence[Reply], now: float) -> None:
         """Valkey has answered all that was asked."""
@@ -124,12 +132,12 @@ class SliceBook:
         """Valkey did not answer; from now on this gateway goes on with what it holds."""
         if self.cut_off_at is None:
             self.cut_off_at = now
-        for meter in (*self.meters.values(), *self._gone.values()):
+        for meter in (*self._active.values(), *self._gone.values()):
             meter.lost()
 
     def leaving(self) -> list[Ask]:
         """Returns the last words of this gateway: everything that no running request holds goes back."""
-        for meter in self.meters.values():
+        for meter in self._active.values():
             meter.stock = min(meter.stock, 0)
             meter.needed = 0
             meter.drawn_at = -FOREVER
@@ -145,6 +153,8 @@ class SliceBook:
                     reserved[meter.id] = reserved.get(meter.id, 0) + amount
         for meter in (*self.meters.values(), *self._gone.values()):
             promised = reserved.pop(meter.id, 0)
+            quiet = meter.id not in self._active and meter.id in self.meters
+            assert not quiet or meter.stock == meter.reserved == meter.leased == 0, f"{meter.id} is forgotten"
             assert meter.reserved == promised, f"{meter.id}: {meter.reserved} reserved, {promised} promised"
             assert meter.spent_acked <= meter.spent_total, f"{meter.id}: more acknowledged than spent"
             assert meter.measure.kind != "held" or not meter.spent_total, f"{meter.id}: a place was used up"
@@ -164,6 +174,8 @@ class SliceBook:
             amount = costs[meter.measure.unit]
             if meter.ends_at <= now:
                 meter.turn_window(-1, FOREVER)
+            if meter.stock < amount:
+                self._active[meter.id] = meter
             if meter.stock < amount and self.cut_off_at is not None:
                 meter.help_itself(amount, now, self.cut_off_at)
             if meter.stock >= amount:
@@ -197,3 +209,5 @@ class SliceBook:
                 continue  # of a window that is over
             unit, kind = meter.measure.unit, meter.measure.kind
             meter.give(reserved[unit], 0 if kind == "held" else used[unit])
+            if meter.stock < 0 and meter.id in self.meters:
+                self._active[meter.id] = meter
