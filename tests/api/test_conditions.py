@@ -25,6 +25,9 @@ from tests.deployments.making import ADA, make_deployment, make_node
 pytestmark = [pytest.mark.django_db, pytest.mark.services]
 
 OLD = {"If-Match": '"999-abc"'}
+TIER = {
+    "weight": 1, "queue_most": 1, "queue_most_bytes": 1, "longest_wait_s": 1, "total_base_s": 1, "total_per_token_s": 1
+}  # fmt: skip
 BODIES: dict[str, dict[str, Any]] = {
     "clone_deployment": {"new_name": "copy"},
     "put_deployment": {"engine": "vllm", "variant": "smollm2/bf16"},
@@ -32,6 +35,12 @@ BODIES: dict[str, dict[str, Any]] = {
     "put_variant": {"path": "/m"},
     "scale_deployment": {"replicas": 3},
     "move_node": {"pool": "default"},
+    "put_tier": TIER,
+    "put_deployment_tier": TIER,
+    "put_key_tier": {"tier": "batch"},
+    "put_quota": {"tokens_per_day": 1},
+    "put_ladder": {"steps": []},
+    "put_price": {"prompt_per_million": 1, "completion_per_million": 2},
 }
 # what is done to something new, or to a replica in whatever state it is; a preview and one's password
 UNCONDITIONAL = {

@@ -47,9 +47,14 @@ def apply(
 
 @transaction.atomic
 def delete(*, actor: Actor, name: str, deployment: str = "", expected_version: int | None = None) -> None:
-    """Removes a tier's own rules: those of all deployments hold again, or the built-in ones."""
+    """Removes a tier's own rules: those of all deployments hold again, or the built-in ones. Where those of all
+    deployments are the built-in ones nothing is to be done."""
     owner = owners.deployment(deployment) if deployment else None
     row = Tier.objects.select_for_update().filter(name=name, deployment=owner).first()
+    if row is None and owner is None:
+        owners.check_tier(name)
+        versioned.check(object_kind="tier", object_id=name, version=0, expected_version=expected_version)
+        return
     telling.remove(actor, "tier", _address(name, deployment), row, expected_version, of=deployment)
 
 
