@@ -23,6 +23,7 @@ _VLLM = frozenset(
     }
 )
 _BY_ENGINE = {"vllm": _VLLM}
+_SALTED = frozenset({"/chat/completions", "/completions"})
 _NONE: frozenset[str] = frozenset()
 
 
@@ -31,6 +32,6 @@ def fields(engine: str) -> frozenset[str]:
     return _BY_ENGINE.get(engine, _NONE)
 
 
-def salts(engine: str, path: str) -> bool:
-    """Returns whether requests at this path get the tenant's salt, so that prefixes are shared inside a tenant only."""
-    return engine == "vllm" and path != "/embeddings"
+def salted_paths(engine: str) -> frozenset[str]:
+    """Returns where requests get the tenant's salt, so that prefixes are shared inside a tenant only."""
+    return _SALTED if engine == "vllm" else _NONE

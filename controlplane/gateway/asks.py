@@ -37,14 +37,18 @@ class Ask:
     mixed_bytes: int = 0  # of these, what is no text
     mixed_count: int = 0  # pictures and sounds
 
-    def output_limit(self, usual: int) -> int:
-        """Returns the tokens that it may generate over all choices: what the client says, else `usual` for each."""
+    def output_limit(self) -> int | None:
+        """Returns the tokens that each of its choices may have; None when the client does not say."""
         fields = self.fields
         raw = fields.get("max_tokens")
         if raw is None or "max_completion_tokens" in fields:
             raw = fields.get("max_completion_tokens", raw)
-        most = usual if raw is None else _count(raw, usual, MOST_OUTPUT)
-        return most if "n" not in fields else most * _count(fields["n"], 1, MOST_CHOICES)
+        return None if raw is None else _count(raw, MOST_OUTPUT)
+
+    def choices(self) -> int:
+        """Returns how many answers are asked for."""
+        raw = self.fields.get("n")
+        return 1 if raw is None else _count(raw, MOST_CHOICES) or 1
 
     def affinity(self, tenant: str, size: int) -> str:
         """Returns a text that requests share which profit from the same replica: what the client calls its cache key,
@@ -72,8 +76,6 @@ class Ask:
 
     def take_out(self, names: frozenset[str]) -> list[str]:
         """Takes fields out of the request and returns which of them were there."""
-        if names.isdisjoint(self.fields):
-            return []
         found = sorted(names & self.fields.keys())
         for name in found:
             del self.fields[name]
@@ -119,13 +121,13 @@ def read_ask(body: bytes) -> Ask:
     return Ask(model, stream, wanted, fields, options, size, sum(inline), len(inline))
 
 
-def _count(raw: msgspec.Raw, otherwise: int, most: int) -> int:
+def _count(raw: msgspec.Raw, most: int) -> int | None:
     """What is no whole number is left to the engine to refuse."""
     try:
         count = _count_decoder.decode(raw)
     except msgspec.DecodeError:
-        return otherwise
-    return otherwise if count is None else max(1, min(most, count))
+        return None
+    return None if count is None else max(1, min(most, count))
 
 
 def _read_options(fields: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw] | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from controlplane.domain.admission.ticket import Ticket
@@ -49,7 +50,7 @@ class Call:
     queued_s: float = 0.0  # how long it waited for its seat
     tried: str = ""  # the replica that failed before the client got anything
     relay: Relay | None = None
-    ignored: list[str] | None = None  # fields that are not a client's to set
+    ignored: Sequence[str] = ()  # fields that are not a client's to set
     used_tokens: int | None = None  # by the engine's own count
 
     def client_gone(self) -> None:

@@ -15,7 +15,7 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -37,6 +37,7 @@ from controlplane.lib.upstream import Pool
 
 logger = logging.getLogger(__name__)
 
+NOTHING: Sequence[str] = ()
 LATE_S = 0.002  # a timer may fire a little early
 TICKET_NUMBERS = itertools.count(1)
 AFFINITY_BYTES = 1024  # two requests that begin with the same so many bytes profit from the same replica
@@ -74,9 +75,9 @@ class Gate:
         self.tpot_target_s: float | None = None
         self._ttft_target_s: float | None = None
         self._waits: dict[str, float] = {}
-        self._engine = ""
         self.is_external = False
         self._steering: frozenset[str] = frozenset()
+        self._salted: frozenset[str] = frozenset()  # paths whose requests get the tenant's salt
         self._salts: dict[str, msgspec.Raw] = {}  # tenant id -> its salt as JSON
         self._affine = False  # whether there is a choice at all
 
@@ -84,9 +85,8 @@ class Gate:
 
     def update(self, deployment: RoutedDeployment, pools: Mapping[str, Pool], now: float) -> None:
         """Takes over the replicas of a new snapshot."""
-        self._engine = deployment.engine
         self.is_external = deployment.engine == EXTERNAL
-        self._steering = steering.fields(deployment.engine)
+        self._steering, self._salted = steering.fields(deployment.engine), steering.salted_paths(deployment.engine)
         self._salts.clear()
         self.targets = {one.id: Target(one, pools[one.id]) for one in deployment.replicas}
         self._ttft_target_s, self.tpot_target_s = deployment.ttft_target_s, deployment.tpot_target_s
@@ -146,10 +146,10 @@ class Gate:
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
-    def prepare(self, ask: Ask, path: str, tenant_id: str) -> list[str]:
+    def prepare(self, ask: Ask, path: str, tenant_id: str) -> Sequence[str]:
         """Takes out what is not a client's to say, puts the tenant's salt in, and returns the names of what went."""
-        ignored = ask.take_out(self._steering)
-        if steering.salts(self._engine, path):
+        ignored = NOTHING if self._steering.isdisjoint(ask.fields) else ask.take_out(self._steering)
+        if path in self._salted:
             salt = self._salts.get(tenant_id)
             if salt is None:
                 salt = self._salts[tenant_id] = msgspec.Raw(msgspec.json.encode(f"tenant-{tenant_id}"))
@@ -168,7 +168,11 @@ class Gate:
         capacity = self.admission.largest
         if capacity is not None and capacity < prompt <= 2 * capacity:
             prompt = capacity  # an estimate may be wrong by half: the engine, which counts, shall say no
-        output = ask.output_limit(self.outputs.high(tenant))
+        output = ask.output_limit()
+        if output is None:
+            output = self.outputs.high(tenant)
+        if "n" in ask.fields:
+            output *= ask.choices()
         affinity = ask.affinity(tenant, AFFINITY_BYTES) if self._affine else ""
         wait_until = now + self._waits[tier]
         return Ticket(str(next(TICKET_NUMBERS)), tenant, tier, prompt, output, now, wait_until, size, affinity)

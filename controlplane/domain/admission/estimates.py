@@ -24,6 +24,7 @@ class PromptSizes:
 
     bytes_seen: float = BYTES_A_TOKEN * 100
     tokens_seen: float = 100.0
+    tokens_a_byte: float = 1.0 / BYTES_A_TOKEN
     error_sum: float = 0.0
     error_count: int = 0
 
@@ -33,7 +34,7 @@ class PromptSizes:
 
     def estimate(self, body_bytes: int) -> int:
         """Returns the tokens of a prompt whose body has so many bytes."""
-        return int(body_bytes * self.tokens_seen / self.bytes_seen) + 1
+        return int(body_bytes * self.tokens_a_byte) + 1
 
     def learn(self, body_bytes: int, estimated: int, counted: int) -> None:
         """Takes the engine's own count of a prompt."""
@@ -44,6 +45,7 @@ class PromptSizes:
             self.tokens_seen *= 0.5
         self.bytes_seen += body_bytes
         self.tokens_seen += counted
+        self.tokens_a_byte = self.tokens_seen / self.bytes_seen
 
 
 @dataclass(slots=True)

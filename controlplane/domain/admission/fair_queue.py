@@ -118,7 +118,7 @@ class FairQueue:
 
     def served(self, ticket: Ticket, tokens: float, tenant_weight: float) -> None:
         """Charges tier and tenant for tokens; negative gives back."""
-        if not self.count and tokens >= 0:
+        if not self.count:
             self._served_alone(ticket, tokens, tenant_weight)
             return
         tier = self.tiers[ticket.tier]
@@ -131,6 +131,10 @@ class FairQueue:
     def _served_alone(self, ticket: Ticket, tokens: float, tenant_weight: float) -> None:
         """`served` while nothing waits, without the searches: every request of a quiet hour comes here."""
         tier, tenant = self.tiers[ticket.tier], ticket.tenant
+        if tokens < 0:
+            tier.tag += tokens / tier.weight
+            tier.tags[tenant] = tier.tags.get(tenant, tier.now) + tokens / (tenant_weight or 1e-9)
+            return
         tag = tier.tag
         if tag > self._now:
             self._now = tag

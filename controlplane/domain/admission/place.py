@@ -24,10 +24,15 @@ class Place:
     rests_until: float = 0.0
     turn: int = 0  # grows with each request that it gets, so that equals take turns
 
-    @property
-    def settled_at(self) -> float:
-        """From then on it neither starts slowly nor rests."""
-        return max(self.ready_at + SLOW_START_S, self.rests_until)
+    settled_at: float = field(init=False)  # from then on it neither starts slowly nor rests
+
+    def __post_init__(self) -> None:
+        self.rest_until(self.rests_until)
+
+    def rest_until(self, until: float) -> None:
+        """Nothing new goes here until then."""
+        self.rests_until = until
+        self.settled_at = max(self.ready_at + SLOW_START_S, until)
 
     def load(self) -> float:
         """The reserved share of its KV tokens, and a little for the seats, so that equals take turns."""
@@ -53,22 +58,30 @@ def choose(
     much fuller; None when there is none."""
     best: Place | None = None
     liked: Place | None = None
-    least = liked_load = 0.0
+    least: float | None = None  # the load of the best one, worked out when there is something to compare it with
     for place in places:
-        if place.free_seats(now) <= 0:
+        if place.running >= place.seats or (now < place.settled_at and place.free_seats(now) <= 0) or place.leaving:
             continue
         ledger = place.ledger
         capacity = ledger.capacity_tokens
-        needed = tokens if capacity is None or tokens < capacity else capacity
-        if not ledger.has_room(tier, needed, tier_share):
-            continue
-        load = place.load()
+        if capacity is not None:
+            needed = tokens if tokens < capacity else capacity
+            if ledger.reserved_tokens + needed > capacity:
+                continue
+            if tier_share < 1.0 and not ledger.has_room(tier, needed, tier_share):
+                continue
         if place.id == wanted:
-            liked, liked_load = place, load
-        if best is None or load < least or (load == least and place.turn < best.turn):
+            liked = place
+        if best is None:
+            best = place
+            continue
+        if least is None:
+            least = best.load()
+        load = place.load()
+        if load < least or (load == least and place.turn < best.turn):
             best, least = place, load
-    if liked is not None and liked_load <= least + AFFINITY_SLACK:
-        return liked
+    if liked is not None and best is not None and liked is not best:
+        return liked if liked.load() <= best.load() + AFFINITY_SLACK else best
     return best
 
 

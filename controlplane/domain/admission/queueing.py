@@ -44,14 +44,9 @@ class Admission:
         # sums over the replicas that serve, made anew when these change
         self._serving = 0
         self._seats = 0
-        self._largest: int | None = None  # KV tokens of the largest; None where one does not tell
+        self.largest: int | None = None  # KV tokens of the largest replica; None where one does not tell
         self._together: int | None = None  # KV tokens of all
         self._settled_at = 0.0  # from then on none starts slowly or rests
-
-    @property
-    def largest(self) -> int | None:
-        """KV tokens of the replica that has the most; None where one does not tell."""
-        return self._largest
 
     # -- requests ------------------------------------------------------------------------------------------------
 
@@ -61,7 +56,7 @@ class Admission:
         """
         if self.queue.count or not self._serving:
             return None
-        capacity = self._largest
+        capacity = self.largest
         if capacity is not None and ticket.prompt_tokens > capacity:
             return None
         if not self._may_have_seat(ticket, now):
@@ -79,7 +74,7 @@ class Admission:
             return [Dispatch(ticket, place.id)]
         if not self._serving:
             return [self._refuse(ticket, "no_replica", "No replica is ready.", now)]
-        capacity = self._largest
+        capacity = self.largest
         if capacity is not None and ticket.prompt_tokens > capacity:
             why = f"The prompt of about {ticket.prompt_tokens} tokens is longer than a KV cache of {capacity} tokens."
             return [self._refuse(ticket, "too_long", why, now)]
@@ -111,7 +106,7 @@ class Admission:
             self._count_kv(tenant, -held)
         if used_tokens is not None:
             change = used_tokens - ticket.prompt_tokens - ticket.output_tokens
-            self.queue.served(ticket, change, self.policy.share(tenant).weight)
+            self.queue.served(ticket, change, self.policy.share(tenant).weight if self.policy.shares else 1.0)
         if place.leaving and not place.running:
             del self.places[place.id]
         return self.fill(now) if self.queue.count else []
@@ -158,7 +153,7 @@ class Admission:
     def rest(self, replica_id: str, until: float) -> None:
         """Nothing new goes to a replica until then (its breaker is open)."""
         if replica_id in self.places:
-            self.places[replica_id].rests_until = until
+            self.places[replica_id].rest_until(until)
             self._add_up()
 
     def tick(self, now: float) -> list[Answer]:
@@ -359,7 +354,7 @@ class Admission:
         serving = [place for place in self.places.values() if not place.leaving]
         known = [one for place in serving if (one := place.ledger.capacity_tokens) is not None]
         self._serving, self._seats = len(serving), sum(place.seats for place in serving)
-        self._largest = self._together = None
+        self.largest = self._together = None
         if known and len(known) == len(serving):
-            self._largest, self._together = max(known), sum(known)
+            self.largest, self._together = max(known), sum(known)
         self._settled_at = max((place.settled_at for place in serving), default=0.0)
