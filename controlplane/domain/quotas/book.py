@@ -54,7 +54,7 @@ class SliceBook:
                 key = f"{quota.id}:{name}"
                 meter = self.meters.pop(key, None) or self._gone.pop(key, None)
                 if meter is None:
-                    meter = Meter(key, quota, measure, limit)
+                    meter = Meter(key, quota, measure, limit, measure.unit, measure.kind == "held")
                 meter.quota, meter.limit, meter.retry_at = quota, limit, 0.0
                 meters[key] = meter
         for key, meter in self.meters.items():
@@ -74,15 +74,17 @@ class SliceBook:
             return GRANTED
         costs = (1, tokens, money)
         for meter in meters:
-            if meter.ends_at <= now:
-                meter.turn_window(-1, FOREVER)
-            if meter.stock < costs[meter.measure.unit]:
+            if meter.stock < costs[meter.unit] or meter.ends_at <= now:
                 answer = self._short(meters, costs, now)
                 if answer is not None:
                     return answer
                 break
         for meter in meters:
-            meter.take(costs[meter.measure.unit], now)
+            amount = costs[meter.unit]
+            meter.stock -= amount
+            meter.reserved += amount
+            meter.drawn += amount
+            meter.drawn_at = now
             if meter.stock <= meter.low and meter.asked is None and now >= meter.retry_at:
                 self.wants_sync = True
         self.open[request_id] = (meters, tuple([meter.turn for meter in meters]), tokens, money)
@@ -207,7 +209,10 @@ class SliceBook:
         for meter, turn in zip(meters, turns, strict=True):
             if turn != meter.turn:
                 continue  # of a window that is over
-            unit, kind = meter.measure.unit, meter.measure.kind
-            meter.give(reserved[unit], 0 if kind == "held" else used[unit])
+            unit = meter.unit
+            spent = 0 if meter.held else used[unit]
+            meter.reserved -= reserved[unit]
+            meter.stock += reserved[unit] - spent
+            meter.spent_total += spent
             if meter.stock < 0 and meter.id in self.meters:
                 self._active[meter.id] = meter

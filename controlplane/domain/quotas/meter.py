@@ -26,6 +26,8 @@ class Meter:
     quota: Quota
     measure: Measure
     limit: int
+    unit: int  # the measure's, and whether it is of the kind "held": looked at for every request
+    held: bool
     stock: int = 0
     reserved: int = 0
     spent_total: int = 0
@@ -50,19 +52,6 @@ class Meter:
     leased: int = 0  # what Valkey believes that this gateway holds
 
     # -- requests --------------------------------------------------------------------------------------------------
-
-    def take(self, amount: int, now: float) -> None:
-        """Promises what is in stock."""
-        self.stock -= amount
-        self.reserved += amount
-        self.drawn += amount
-        self.drawn_at = now
-
-    def give(self, reserved: int, used: int) -> None:
-        """A request that had so much reserved is over and used so much."""
-        self.reserved -= reserved
-        self.stock += reserved - used
-        self.spent_total += used
 
     def turn_window(self, window: int, ends_at: float) -> None:
         """A new window begins: what is held and reserved belongs to the one that is over."""
