@@ -32,6 +32,7 @@ from controlplane.lib import keys, valkey
 logger = logging.getLogger(__name__)
 
 ANSWER_S = 1.0
+GATHER_S = 0.01
 TRIES = 3  # a slice may be gone to others that waited for it as well
 KEEP_S = 3600  # limits without a calendar window are forgotten when nobody used them for so long
 KEEP_WINDOW_S = 86_400  # calendar windows are kept for so long after their end, for a clock that steps back
@@ -167,6 +168,7 @@ class Leases:
         self._gateway = gateway
         self._clock = clock
         self._ahead_s: float | None = None  # Valkey's time less our clock
+        self._all_at = -FOREVER  # when everything was said last
         self._exchange: asyncio.Task[None] | None = None
         self._poked = asyncio.Event()
 
@@ -203,8 +205,8 @@ class Leases:
                 await asyncio.wait_for(self._poked.wait(), slices.HEARTBEAT_S)
             except TimeoutError:
                 continue
-            if self.book.cut_off_at is not None:
-                await asyncio.sleep(slices.HEARTBEAT_S / 4)  # it will not be back the sooner
+            # nobody waits for this one: stores that run low are gathered, and a lost Valkey is not back the sooner
+            await asyncio.sleep(GATHER_S if self.book.cut_off_at is None else slices.HEARTBEAT_S / 4)
 
     async def sync(self) -> None:
         """Has one exchange that begins now or later; several callers share it."""
@@ -216,8 +218,16 @@ class Leases:
         if self._exchange is None or self._exchange.done():
             if before is not None and not self.book.wants_sync:
                 return
-            self._exchange = asyncio.create_task(self._talk(self.book.asks(self.now())))
+            self._exchange = asyncio.create_task(self._talk(self._asks()))
         await asyncio.shield(self._exchange)
+
+    def _asks(self) -> Sequence[Ask]:
+        """Everything once a second; between, only what is wanted at once."""
+        clock = self._clock()
+        if 0.0 <= clock - self._all_at < slices.HEARTBEAT_S and self.book.wants_sync:
+            return self.book.asks(self.now(), hungry_only=True)
+        self._all_at = clock
+        return self.book.asks(self.now())
 
     async def leave(self) -> None:
         """Gives everything back that no running request holds; the last word of this gateway."""
@@ -236,6 +246,7 @@ class Leases:
             found: Any = await asyncio.wait_for(self._client.eval(SCRIPT, 1, *said), ANSWER_S)
         except (*valkey.ERRORS, TimeoutError) as error:
             self.failures += 1
+            self._all_at = -FOREVER
             if self.book.cut_off_at is None:
                 logger.warning("Valkey does not answer (%s); quotas go on with what is held", error)
             self.book.failed(self.now())

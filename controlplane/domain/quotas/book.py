@@ -38,6 +38,7 @@ class SliceBook:
         self._quotas: tuple[Quota, ...] = ()
         self._of: dict[Who, tuple[Meter, ...]] = {}
         self._active: dict[str, Meter] = {}  # that hold, want or owe something: few of many
+        self._hungry: dict[str, Meter] = {}  # whose store is low
         self._gone: dict[str, Meter] = {}  # of quotas that are no more; what they hold has to be given back
         self.set_quotas(quotas)
 
@@ -61,6 +62,7 @@ class SliceBook:
             meter.limit = 0
             self._gone[key] = meter
             self._active.pop(key, None)
+            self._hungry.pop(key, None)
         self.meters = meters
 
     # -- requests --------------------------------------------------------------------------------------------------
@@ -87,6 +89,7 @@ class SliceBook:
             meter.drawn_at = now
             if meter.stock <= meter.low and meter.asked is None and now >= meter.retry_at:
                 self.wants_sync = True
+                self._hungry[meter.id] = meter
         self.open[request_id] = (meters, tuple([meter.turn for meter in meters]), tokens, money)
         return GRANTED
 
@@ -107,9 +110,13 @@ class SliceBook:
 
     # -- Valkey ----------------------------------------------------------------------------------------------------
 
-    def asks(self, now: float) -> list[Ask]:
-        """Returns what to say to Valkey now: call every `HEARTBEAT_S`, and at once when `wants_sync` is set."""
+    def asks(self, now: float, *, hungry_only: bool = False) -> list[Ask]:
+        """Returns what to say to Valkey now: call every `HEARTBEAT_S`, and between, with `hungry_only`, when
+        `wants_sync` is set."""
         self.wants_sync = False
+        hungry, self._hungry = self._hungry, {}
+        if hungry_only:
+            return [ask for meter in hungry.values() if meter.id in self.meters and (ask := meter.ask(now))]
         self._gone = {key: meter for key, meter in self._gone.items() if meter.leased or meter.reserved}
         for meter in self._gone.values():
             meter.stock = 0
@@ -173,7 +180,7 @@ class SliceBook:
         """What to answer where a stock is too small; None when what is there suffices after all."""
         wanting: list[Meter] = []
         for meter in meters:
-            amount = costs[meter.measure.unit]
+            amount = costs[meter.unit]
             if meter.ends_at <= now:
                 meter.turn_window(-1, FOREVER)
             if meter.stock < amount:
@@ -186,7 +193,8 @@ class SliceBook:
                 return self._refuse(meter, amount, now)
             wanting.append(meter)
         for meter in wanting:
-            meter.needed += costs[meter.measure.unit]
+            meter.needed += costs[meter.unit]
+            self._hungry[meter.id] = meter
         if not wanting:
             return None
         self.wants_sync = True

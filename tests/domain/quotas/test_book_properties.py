@@ -93,7 +93,8 @@ class World:
         for _ in range(3):
             if not isinstance(book.reserve(str(self.count), SHOP, amount, 0, self.now), NeedsSlice):
                 return
-            self.sync(name)
+            asks = book.asks(self.now, hungry_only=True)
+            book.answered(self.pool.sync(self.names[name], asks, self.now), self.now)
 
     def sync(self, name: str) -> None:
         book = self.books[name]
