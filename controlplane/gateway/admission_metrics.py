@@ -39,6 +39,9 @@ def _by_replica(gates: Gates) -> Iterable[str]:
     yield from family("headworks_gateway_seats", "gauge", "Requests that may run in a replica at once.")
     for name, place in places:
         yield f'headworks_gateway_seats{{{labels(name)},replica="{escaped(place.id)}"}} {place.seats}'
+    yield from family("headworks_gateway_seat_changes_total", "counter", "Times that seats were given or taken.")
+    for name, gate in sorted(gates.by_name.items()):
+        yield f"headworks_gateway_seat_changes_total{{{labels(name)}}} {gate.seat_changes}"
     yield from family("headworks_gateway_kv_tokens_reserved", "gauge", "KV tokens held by what runs in a replica.")
     for name, place in places:
         tokens = place.ledger.reserved_tokens

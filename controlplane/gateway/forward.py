@@ -20,7 +20,7 @@ from controlplane.domain.admission.ticket import Ticket
 from controlplane.domain.routing import CoolDowns, RoutedDeployment, RoutedKey, RoutedReplica
 from controlplane.gateway.asks import Ask
 from controlplane.gateway.client import Client, Headers
-from controlplane.gateway.errors import GatewayError, failed, stopping, unreachable
+from controlplane.gateway.errors import GatewayError, failed, no_replica, stopping, unreachable
 from controlplane.gateway.gate import Gate, Target
 from controlplane.gateway.gates import Gates
 from controlplane.gateway.metering import Live, Meter
@@ -70,7 +70,10 @@ class Forwarder:
 
     async def serve(self, call: Call) -> None:
         """Answers a call; raises GatewayError when nothing has been sent and nothing can be."""
-        gate, client, key = self._gates.by_name[call.deployment.name], call.client, call.key
+        gate, client, key = self._gates.by_name.get(call.deployment.name), call.client, call.key
+        if gate is None:  # the deployment was removed while the body came
+            self._meter.refused(key, call.deployment.name, 503)
+            raise no_replica(call.ask.model)
         ticket = gate.ticket(call.ask, call.path, key.tenant, key.tier, call.arrived_at)
         call.gate, call.ticket = gate, ticket
         call.ignored = gate.prepare(call.ask, call.path, key.tenant_id)

@@ -60,6 +60,7 @@ class Gates:
     def update(self, routes: Routes) -> None:
         """Takes over a new snapshot."""
         now = time.monotonic()
+        self._finished = {name: count for name, count in self._finished.items() if name in routes.pools}
         for name, deployment in routes.snapshot.deployments.items():
             gate = self.by_name.get(name)
             if gate is None:

@@ -368,3 +368,17 @@ async def test_a_gateway_that_is_stopped_gives_back_what_waited(start_gateway: S
         await gateway.until_idle()
     assert {one.status for one in answers} == {503}
     is_at_rest(gateway)
+
+
+async def test_a_deployment_that_is_removed_while_a_body_comes_is_a_503(start_gateway: StartGateway) -> None:
+    async with Engine() as engine:
+        gateway = await start_gateway(make_snapshot(make_seats(engine.url)))
+        raw = make_request({"model": "chat", "messages": []})
+        reader, writer = await gateway.open()
+        writer.write(raw[:-5])
+        await asyncio.sleep(0.1)
+        gateway.process.gates.by_name.clear()
+        writer.write(raw[-5:])
+        got = await read_answer(reader)
+        writer.close()
+    assert (got.status, got.code) == (503, "no_replica")
