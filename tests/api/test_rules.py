@@ -5,6 +5,7 @@ from rest_framework.test import APIClient
 
 from controlplane.accounts.services import keys, tenants
 from controlplane.deployments.controller import documents
+from controlplane.deployments.models import Deployment
 from controlplane.domain.admission.policy import TenantShare
 from controlplane.domain.degradation import Ladder, Step
 from controlplane.domain.quotas.quota import Price, Quota
@@ -178,3 +179,14 @@ def test_rules_go_with_what_they_belong_to(administrator: APIClient) -> None:
     assert administrator.delete("/api/v1/tenants/shop/").status_code == 204
     assert snapshot().quotas == ()
     assert snapshot().deployments["chat"].shares == {}
+
+
+def test_rules_of_a_removed_deployment_are_gone(administrator: APIClient, operator: APIClient) -> None:
+    administrator.put("/api/v1/tenants/shop/quotas/q/", {"tokens_per_day": 5, "deployment": "small"})
+    steps = [{"kind": "divert", "deployment": "small"}]
+    operator.put("/api/v1/deployments/chat/ladder/", {"steps": steps})
+    operator.put("/api/v1/deployments/small/ladder/", {"steps": [{"kind": "shed", "tiers": ["batch"]}]})
+    Deployment.objects.filter(name="small").update(revision=None)  # as the controller removes it
+    Deployment.objects.get(name="small").delete()
+    assert snapshot().quotas == ()
+    assert [row["deployment"] for row in operator.get("/api/v1/ladders/").json()["results"]] == ["chat"]

@@ -116,6 +116,47 @@ async def test_requests_that_wait_together_share_one_exchange(client: redis.asyn
     assert leases.round_trips <= 5
 
 
+async def test_at_rest_valkey_knows_exactly_what_was_used(client: redis.asyncio.Redis) -> None:
+    chance = random.Random(3)
+    limits = {"tokens_per_day": 4000, "concurrent_requests": 12}
+    several = [make_leases(client, name, **limits) for name in "abc"]
+    beats = [asyncio.create_task(one.run()) for one in several]
+    used = 0
+
+    async def request(leases: Leases, number: int) -> None:
+        nonlocal used
+        tokens = chance.randrange(1, 30)
+        if not isinstance(await leases.reserve(str(number), SHOP, tokens, 0), Granted):
+            return
+        try:
+            await asyncio.sleep(chance.random() / 50)
+        finally:  # whoever leaves in the middle pays for half
+            actual = tokens // chance.randrange(1, 3)
+            if chance.random() < 0.3:
+                leases.book.refund(str(number))
+            else:
+                leases.book.settle(str(number), actual, 0)
+                used += actual
+
+    for burst in range(30):
+        tasks = [asyncio.create_task(request(chance.choice(several), burst * 40 + n)) for n in range(40)]
+        await asyncio.sleep(0.02)
+        for task in chance.sample(tasks, 10):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for beat in beats:
+        beat.cancel()
+    for one in several:
+        assert not one.book.open
+        one.book.check_invariants()
+        assert {meter.reserved for meter in one.book.meters.values()} == {0}
+        await one.leave()
+    assert 0 < used <= 4000
+    day = window_of("day", several[0].now())[0]
+    assert float(await client.hget(keys.quota(f"shop/q:tokens_per_day:{day}"), "out") or 0) == used
+    assert float(await client.hget(keys.quota("shop/q:concurrent_requests:0"), "out") or 0) == 0
+
+
 async def test_what_a_killed_gateway_held_is_back_within_five_seconds(client: redis.asyncio.Redis) -> None:
     killed, other = (make_leases(client, name, concurrent_requests=4) for name in "ab")
     assert await granted(killed, 4) == 4

@@ -39,8 +39,8 @@ MEASURES: dict[str, Measure] = {
         Measure("concurrent_requests", "held", REQUESTS, "requests at once"),
         Measure("tokens_per_day", "day", TOKENS, "tokens a day"),
         Measure("tokens_per_month", "month", TOKENS, "tokens a month"),
-        Measure("money_per_day", "day", MONEY, "of money a day"),
-        Measure("money_per_month", "month", MONEY, "of money a month"),
+        Measure("money_per_day", "day", MONEY, "a day in money"),
+        Measure("money_per_month", "month", MONEY, "a month in money"),
     )
 }
 MINUTE_S = 60.0

@@ -73,7 +73,7 @@ def test_money_is_counted_in_millionths() -> None:
     book, pool = SliceBook([make_quota(money_per_month=1_500_000)]), Pool()
     assert isinstance(ask(book, pool, NOW, "1", money=1_000_000), Granted)
     found = refused(ask(book, pool, NOW, "2", money=600_000))
-    assert "allows 1.50 of money a month" in found.why
+    assert "allows 1.50 a month in money" in found.why
     book.settle("1", 10, 900_000)
     assert isinstance(ask(book, pool, NOW + 1, "2", money=600_000), Granted)
 
