@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-StepKind = Literal["cap_tokens", "divert", "shed"]
+KINDS = ("cap_tokens", "divert", "shed")
 Cause = Literal["queue_wait", "kv", "refusals", "unknown"]
 
 KV_WATERMARK = 0.95  # part of the KV cache that is in use
@@ -47,9 +47,10 @@ class Saturation:
 @dataclass(frozen=True, slots=True)
 class Step:
     """`cap_tokens`: answers have at most `max_tokens`. `divert`: requests go to `deployment` (a smaller model, or one
-    elsewhere). `shed`: requests are refused. Empty `tiers` = all tiers."""
+    elsewhere). `shed`: requests are refused. A kind that only a newer version knows does nothing, so that its snapshot
+    can be read. Empty `tiers` = all tiers."""
 
-    kind: StepKind
+    kind: str
     tiers: tuple[str, ...] = ()
     max_tokens: int = CAP_TOKENS
     deployment: str = ""
@@ -217,6 +218,8 @@ def problems(ladder: Ladder, own: str, tiers: Collection[str]) -> dict[str, str]
     """Returns what is wrong with a ladder of the deployment `own`: field -> what would be right."""
     found: dict[str, str] = {}
     for place, step in enumerate(ladder.steps):
+        if step.kind not in KINDS:
+            found[f"steps.{place}.kind"] = f"Use one of {', '.join(KINDS)}."
         unknown = [tier for tier in step.tiers if tier not in tiers]
         if unknown:
             found[f"steps.{place}.tiers"] = f"There is no tier {unknown[0]}."

@@ -151,6 +151,12 @@ def test_a_shorter_ladder_is_left_at_once() -> None:
     assert degrader.apply(Asked("batch", 4096)).header == ""
 
 
+def test_a_step_of_a_newer_version_does_nothing() -> None:
+    newer = Ladder((Step("answer_from_cache"), Step("cap_tokens", max_tokens=64)))
+    assert make_level(2, newer).apply(Asked("standard", 100)).header == "max_tokens=64"
+    assert problems(newer, "chat", {"standard"}) == {"steps.0.kind": "Use one of cap_tokens, divert, shed."}
+
+
 def test_a_ladder_that_can_not_work_is_told_so() -> None:
     wrong = Ladder((Step("divert"), Step("divert", deployment="chat"), Step("cap_tokens", ("vip",), max_tokens=0)))
     assert problems(wrong, "chat", {"batch"}) == {

@@ -19,7 +19,7 @@ from controlplane.traffic.api.fields import ADMINISTER, OPERATE, Number, version
 from controlplane.traffic.models import Ladder, Price
 from controlplane.traffic.services import ladders
 
-KINDS = ["cap_tokens", "divert", "shed"]
+KINDS = list(degradation.KINDS)
 
 
 class StepSerializer(serializers.Serializer[Any]):
