@@ -10,7 +10,15 @@ from django.db import connection
 from django.db.models import Case, CharField, Count, F, Q, QuerySet, Sum, Value, When
 from django.db.models.lookups import Exact
 
-from controlplane.deployments.models import Deployment, DesiredState, Engine, Replica, ReplicaState, ReplicaTransition
+from controlplane.deployments.models import (
+    Deployment,
+    DesiredState,
+    Engine,
+    LedgerRow,
+    Replica,
+    ReplicaState,
+    ReplicaTransition,
+)
 from controlplane.deployments.wish import DeploymentWish
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.routing import SNAPSHOT_EVERY_S
@@ -29,6 +37,15 @@ class ControlState:
     published_s_ago: float | None
     problem: str = ""
     hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A node, or one card of it, that a replica's last placement passed over. `card` is empty for a whole node."""
+
+    node: str
+    card: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +180,16 @@ def replica(id: str) -> Replica:
 def transitions(replica: Replica) -> QuerySet[ReplicaTransition]:
     """Returns a replica's history, oldest first."""
     return replica.transitions.order_by("id")  # as they came: clocks of nodes may differ from ours
+
+
+def ledger_row(replica: Replica) -> LedgerRow | None:
+    """Returns what the memory ledger said of a replica and what its engine measured; None = it was never placed."""
+    return LedgerRow.objects.filter(replica=replica.pk).first()
+
+
+def rejections(replica: Replica) -> list[Rejected]:
+    """Returns what the replica's last placement passed over and why, whether it found a place or not."""
+    return [Rejected(one["node"], one.get("card", ""), one["reason"]) for one in replica.rejected]
 
 
 def is_led() -> bool:

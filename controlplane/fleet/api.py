@@ -79,9 +79,8 @@ class AcceleratorSerializer(serializers.Serializer[Accelerator]):
     observed = Facts(help_text="Memory, utilization, temperature, power, MIG and processes that are not ours.")
 
     def get_held_by(self, row: Accelerator) -> str | None:
-        """Returns the id of the replica that has it."""
-        reservation = getattr(row, "reservation", None)
-        return str(reservation.owner_id) if reservation is not None else None
+        """Returns the id of the replica that has it, the first of several."""
+        return next((held.owner_id for held in row.reservations.all()), None)
 
 
 class AcceleratorQuery(PageQuery):

@@ -70,7 +70,7 @@ def make_external(name: str = "outside") -> Deployment:
 
 
 def make_ready_replica(deployment: Deployment, node: Any) -> Replica:
-    card = Accelerator.objects.filter(node=node, reservation=None)[0]
+    card = Accelerator.objects.filter(node=node, reservations=None)[0]
     assigned = [{"uuid": card.uuid, "kind": card.kind, "address": card.address}]
     replica = make_replica(
         deployment, node=node, state="ready", assigned=assigned, url="http://127.0.0.1:9", log_tail=["up"]

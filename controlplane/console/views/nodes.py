@@ -73,7 +73,7 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
 
 def fleet_memory(rows: Sequence[Node]) -> dict[int, list[memory.Part]]:
     """Returns node -> what fills its accelerators together; a node whose cards do not say is left out."""
-    cards = list(Accelerator.objects.filter(node__in=rows, present=True).select_related("reservation"))
+    cards = list(Accelerator.objects.filter(node__in=rows, present=True).prefetch_related("reservations"))
     holders = {
         replica.pk: replica
         for replica in Replica.objects.filter(pk__in=_owners(cards)).only("id", "assigned", "facts", "state")
@@ -88,7 +88,7 @@ def fleet_memory(rows: Sequence[Node]) -> dict[int, list[memory.Part]]:
 
 def _owners(cards: Iterable[Accelerator]) -> set[str]:
     """The replicas that hold these accelerators."""
-    return {card.reservation.owner_id for card in cards if hasattr(card, "reservation")}
+    return {held.owner_id for card in cards for held in card.reservations.all()}
 
 
 def _stack(card: Accelerator, holders: Mapping[str, Replica], newest: samples.Samples) -> list[memory.Part]:

@@ -17,9 +17,10 @@ from django.utils import timezone
 from controlplane import dispatch
 from controlplane.deployments.controller import view
 from controlplane.deployments.models import Deployment, Engine, Replica
-from controlplane.deployments.services import steps
+from controlplane.deployments.services import predictions, steps
 from controlplane.domain import reconcile
 from controlplane.domain.desired import AssignedAccelerator
+from controlplane.domain.placement import Rejected
 from controlplane.domain.reconcile import Action, Create, Drop, Hold, Place, Remove, Stop, Wait
 from controlplane.fleet.models import Accelerator, Node
 from controlplane.fleet.services import reservations
@@ -53,9 +54,10 @@ class Reconciler:
             if wrote and time.monotonic() > until:
                 self._next = deployment.pk
                 return True
-            actions = reconcile.reconcile(
-                view.wanted(deployment, fleet.frozen), fleet.members[deployment.pk], fleet.sites
-            )
+            members, wish = fleet.members[deployment.pk], view.wanted(deployment, fleet.frozen)
+            if any(one.state == "pending" and one.goal == "run" for one in members):
+                wish = view.with_ledgers(wish, deployment, fleet.sites)
+            actions = reconcile.reconcile(wish, members, fleet.sites)
             if not actions:
                 self._told.pop(deployment.name, None)
                 continue
@@ -127,7 +129,13 @@ def _place(deployment: Deployment, action: Place, fleet: view.Fleet) -> bool:
     place = action.placement
     node = Node.objects.get(name=place.node)
     with transaction.atomic():
-        rows = reservations.take(node=node.name, uuids=place.uuids, owner_kind="replica", owner_id=action.replica_id)
+        rows = reservations.take(
+            node=node.name,
+            uuids=place.uuids,
+            owner_kind="replica",
+            owner_id=action.replica_id,
+            memory_bytes=place.memory_bytes,
+        )
         if rows is None:
             return True  # somebody was quicker: another round is due
         mine = Replica.objects.filter(pk=action.replica_id, state="pending", goal="run", node=None)
@@ -139,16 +147,23 @@ def _place(deployment: Deployment, action: Place, fleet: view.Fleet) -> bool:
             "reason_code": "placed",
             "reason_message": _placed(node.name, rows, place.why),
             "reason_hint": "",
+            "rejected": _rejected(place.rejected),
         }
         if not mine.update(**values):
             transaction.set_rollback(True)
             return True
         why = _placed(node.name, rows, place.why)
         steps.write(replica_id=action.replica_id, from_state="pending", to_state="placed", code="placed", message=why)
-    fleet.sites[node.name] = reconcile.take(fleet.sites[node.name], place.uuids, action.replica_id)
-    numbers = {"accelerators": len(rows)}
+        predictions.write(deployment, action.replica_id, node, rows[0], place.memory_bytes)
+    site = fleet.sites[node.name]
+    fleet.sites[node.name] = reconcile.take(site, place.uuids, action.replica_id, place.memory_bytes)
+    numbers = {"accelerators": len(rows), "memory_bytes": place.memory_bytes, "passed_over": len(place.rejected)}
     _decide("placement", deployment, action.replica_id, "pending", node.name, why=why, numbers=numbers)
     return True
+
+
+def _rejected(rejected: Sequence[Rejected]) -> list[dict[str, str]]:
+    return [{"node": one.node, "card": one.card, "reason": one.reason} for one in rejected]
 
 
 def _placed(node: str, rows: Sequence[Accelerator], why: str) -> str:
@@ -170,7 +185,8 @@ def _assigned(row: Accelerator) -> AssignedAccelerator:
 def _wait(deployment: Deployment, action: Wait) -> bool:
     hint = "Free accelerators, add a node, or ask for fewer." if action.code == "no_room" else "End the freeze."
     mine = Replica.objects.filter(pk=action.replica_id, state="pending").exclude(reason_message=action.why)
-    if not mine.update(reason_code=action.code, reason_message=action.why, reason_hint=hint):
+    rejected = _rejected(action.rejected)
+    if not mine.update(reason_code=action.code, reason_message=action.why, reason_hint=hint, rejected=rejected):
         return False
     _decide("placement", deployment, action.replica_id, "pending", "pending", why=action.why)
     notify.changed("replica", action.replica_id, "replica.waiting")
