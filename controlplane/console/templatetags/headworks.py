@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -14,7 +15,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from controlplane.console import frame, memory, sentences, units, words
+from controlplane.console import frame, memory, memory_parts, sentences, units, words
 
 register = template.Library()
 
@@ -136,6 +137,25 @@ def memory_bar(parts: list[memory.Part], css: str = "") -> SafeString:
     return format_html('<svg class="bar {}" role="img" aria-label="{}">{}</svg>', css, told or _("no data"), pieces)
 
 
+@register.simple_tag
+def stack_bar(stack: memory_parts.Stack, css: str = "tall") -> SafeString:
+    """A card's ledger as a stack, with the end of the card and the budget that the engine asks for."""
+    marks = format_html_join(
+        "",
+        '<line class="{}" x1="{}%" x2="{}%" y1="0" y2="100%"><title>{}</title></line>',
+        (
+            (kind, f"{at * 100:.2f}", f"{at * 100:.2f}", title)
+            for kind, at, title in (
+                ("bar-budget", stack.budget, _("What the engine asks for")),
+                ("bar-end", stack.end if stack.end < 1 else None, _("End of the card")),
+            )
+            if at is not None and at < 1
+        ),
+    )
+    return format_html('<div class="bar-frame">{}<svg class="bar-marks" aria-hidden="true">{}</svg></div>',
+                       memory_bar(list(stack.parts), css), marks)  # fmt: skip
+
+
 def _known(value: Any) -> float | None:
     """Returns None for what a template could not find (an empty text), such as a fact that a card does not tell."""
     return None if value == "" else value
@@ -164,6 +184,45 @@ def percent(value: Any) -> str:
 @register.filter
 def latency(value: Any) -> str:
     return units.latency(_known(value))
+
+
+@register.filter
+def milliseconds(value: Any) -> str:
+    """Milliseconds as a time with its unit: 87 ms, 1.4 s."""
+    known = _known(value)
+    return units.latency(None if known is None else known / 1000)
+
+
+@register.filter
+def in_ms(value: Any) -> str:
+    """Seconds in ms, without the unit."""
+    return units.milliseconds(_known(value))
+
+
+@register.filter
+def quantity_rounded(value: Any) -> str:
+    """A large figure with three digits that count: 12,300."""
+    known = _known(value)
+    return units.MISSING if known is None else units.significant(known)
+
+
+@register.filter
+def limit_word(name: str) -> str:
+    """What limits a step of the latency model."""
+    return words.limit(name)
+
+
+@register.filter
+def support_word(name: str) -> str:
+    """Whether a card calculates in a precision."""
+    return words.support(name)
+
+
+@register.filter
+def said_each(text: str) -> str:
+    """Several sentences in a row, each in the reader's language."""
+    found = re.split(r"(?<=[.]) (?=[A-Z])", text)
+    return format_html_join(" ", "{}", ((said(one),) for one in found)) if text else ""
 
 
 @register.filter
