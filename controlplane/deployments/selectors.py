@@ -187,6 +187,23 @@ def ledger_row(replica: Replica) -> LedgerRow | None:
     return LedgerRow.objects.filter(replica=replica.pk).first()
 
 
+def ledger_rows(
+    *,
+    deployment: str | None = None,
+    accelerator: str | None = None,
+    family: str | None = None,
+    measured: bool | None = None,
+) -> QuerySet[LedgerRow]:
+    """Returns ledgers of starts, the newest first."""
+    rows = LedgerRow.objects.all()
+    for column, value in (("deployment", deployment), ("accelerator", accelerator), ("family", family)):
+        if value:
+            rows = rows.filter(**{column: value})
+    if measured is not None:
+        rows = rows.filter(measured_at__isnull=not measured)
+    return rows
+
+
 def rejections(replica: Replica) -> list[Rejected]:
     """Returns what the replica's last placement passed over and why, whether it found a place or not."""
     return [Rejected(one["node"], one.get("card", ""), one["reason"]) for one in replica.rejected]

@@ -11,7 +11,7 @@ from django.utils import timezone
 from controlplane.accounts.models import User
 from controlplane.accounts.services import keys, tenants, tokens
 from controlplane.catalog.models import Model, Variant
-from controlplane.deployments.models import Deployment, Replica, ReplicaTransition
+from controlplane.deployments.models import Deployment, LedgerRow, Replica, ReplicaTransition
 from controlplane.deployments.services import deployments
 from controlplane.fleet.models import Accelerator, Reservation
 from controlplane.journal.services import record
@@ -76,6 +76,7 @@ def make_ready_replica(deployment: Deployment, node: Any) -> Replica:
         deployment, node=node, state="ready", assigned=assigned, url="http://127.0.0.1:9", log_tail=["up"]
     )
     Reservation.objects.create(accelerator=card, owner_id=replica.pk)
+    LedgerRow.objects.create(replica=replica.pk, deployment=deployment.name)
     make_transition(replica, 1)
     return replica
 

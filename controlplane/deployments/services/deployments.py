@@ -21,6 +21,7 @@ from controlplane.telemetry.services import notify
 
 STOP_DRAIN_S = 60.0  # how long running requests get when a replica is stopped
 preview_command = preview.preview_command
+preview_ledgers = preview.preview_ledgers
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,11 +32,7 @@ def write(deployment: Deployment, replica_id: str, node: Node, card: Accelerator
     make = ledgers.make_of_row(card, deployment.engine)
     spec = deployment.revision.spec
     found = ledgers.of_spec(deployment.variant, spec, make, mean_request_tokens=mean)
-    values: dict[str, Any] = {"deployment": deployment.name, "claim_bytes": memory_bytes}
-    if isinstance(found, Known):
-        values |= _columns(found, mean or ledgers.USUAL_REQUEST_TOKENS, assumed=mean is None)
-    else:
-        values["why_unknown"] = found.why
+    values = {"deployment": deployment.name, **columns(found, mean), "claim_bytes": memory_bytes}
     LedgerRow.objects.update_or_create(replica=replica_id, defaults=values)
 
 
@@ -63,18 +59,28 @@ def mean_request_tokens(deployment: str) -> int | None:
 
 
 def shown(ledger: Ledger) -> dict[str, Any]:
-    """Returns the predicted sums as rows keep them and pages show them."""
-    return {
-        "weights_bytes": ledger.budget.weights_bytes + ledger.budget.adapter_bytes,
-        "kv_cache_bytes": ledger.available_bytes,
-        "kv_cache_tokens": ledger.tokens,
-        "gpu_blocks": ledger.blocks,
-        "kv_bytes_per_token": round(ledger.kv_bytes_per_token, 2),
+    """Returns the predicted sums as rows keep them and pages show them.
+
+    What an engine on CPU cores takes beside weights and cache is not worked out, so it is None there.
+    """
+    of_card: dict[str, Any] = {
         "non_torch_bytes": ledger.budget.non_torch_bytes,
         "activation_bytes": ledger.budget.activation_bytes,
         "graphs_bytes": ledger.budget.graphs_bytes,
         "total_bytes": ledger.budget.total_bytes,
         "requested_bytes": ledger.budget.requested_bytes,
+    }
+    parts = ledger.budget.parts
+    if ledger.setup.card.is_cpu:
+        of_card = dict.fromkeys(of_card)
+        parts = tuple(part for part in parts if part.name in ("weights", "adapters", "kv_cache"))
+    return {
+        **of_card,
+        "weights_bytes": ledger.budget.weights_bytes + ledger.budget.adapter_bytes,
+        "kv_cache_bytes": ledger.available_bytes,
+        "kv_cache_tokens": ledger.tokens,
+        "gpu_blocks": ledger.blocks,
+        "kv_bytes_per_token": round(ledger.kv_bytes_per_token, 2),
         "needed_bytes": ledger.needed_bytes,
         "longest_tokens": ledger.longest_tokens,
         "max_model_len": ledger.setup.max_model_len,
@@ -82,19 +88,22 @@ def shown(ledger: Ledger) -> dict[str, Any]:
         "fits": ledger.verdict.fits,
         "sentence": ledger.verdict.sentence,
         "capped": ledger.budget.capped,
-        "parts": [{"name": part.name, "bytes": part.size_bytes} for part in ledger.budget.parts],
+        "parts": [{"name": part.name, "bytes": part.size_bytes} for part in parts],
     }
 
 
-def _columns(found: Known, mean: int, *, assumed: bool) -> dict[str, Any]:
+def columns(found: ledgers.Answer, mean_tokens: int | None) -> dict[str, Any]:
+    """Returns what a row keeps of a ledger; `mean_tokens` of a request, None = nobody has sent one yet."""
+    if not isinstance(found, Known):
+        return {"why_unknown": found.why}
     ledger, key = found.ledger, measured.key_of(found.ledger, Measured())
-    mean = min(mean, ledger.setup.max_model_len)
-    notes = [f"Nobody has sent a request yet; {mean} tokens were taken for a mean one."] if assumed else []
+    mean = min(mean_tokens or ledgers.USUAL_REQUEST_TOKENS, ledger.setup.max_model_len)
+    notes = [] if mean_tokens else [f"Nobody has sent a request yet; {mean} tokens were taken for a mean one."]
     return {
         **_key(key),
         "why_unknown": "",
+        "claim_bytes": found.claim_bytes,
         "predicted": shown(ledger),
-        "uncorrected": {},
         "correction": {**asdict(ledger.correction), "sentence": ledger.correction.sentence},
         "concurrency_ceiling": ledger.concurrency_ceiling(mean),
         "mean_request_tokens": mean,

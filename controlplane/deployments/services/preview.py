@@ -2,13 +2,55 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from controlplane.deployments.models import Engine
-from controlplane.deployments.services import checking
+from controlplane.deployments.services import checking, ledgers, predictions
 from controlplane.deployments.wish import DeploymentWish
 from controlplane.domain.desired import AssignedAccelerator
 from controlplane.fleet.models import Accelerator
 from engine_adapters import registry
 from engine_adapters.base import LaunchPlace
+
+MOST_MAKES = 8
+
+
+def preview_ledgers(wish: DeploymentWish, name: str = "preview") -> list[dict[str, Any]]:
+    """Returns the memory ledger of a replica of this wish on each make of accelerator in its pool, with its advice.
+
+    Each has `accelerator`, `kind`, `memory_total_bytes` and the columns of a `LedgerRow` that are known before a start;
+    `why_unknown` says why there are none. Empty for an external endpoint. Raises RefusedError with the wrong fields.
+    """
+    checked = checking.check(name, wish)
+    if wish.engine == Engine.EXTERNAL:
+        return []
+    mean = predictions.mean_request_tokens(name)
+    rows = Accelerator.objects.filter(node__pool=checked.pool, present=True).select_related("node")
+    fitting = (
+        rows.filter(kind=Accelerator.Kind.SIMULATED)
+        if wish.engine == Engine.SIMULATED
+        else rows.exclude(kind=Accelerator.Kind.SIMULATED)
+    )
+    one_of_each = fitting.order_by("name", "kind", "memory_total_bytes", "pk")
+    found: list[dict[str, Any]] = []
+    for row in one_of_each.distinct("name", "kind", "memory_total_bytes")[:MOST_MAKES]:
+        make = ledgers.make_of_row(row, wish.engine)
+        answer = ledgers.of_spec(checked.variant, checked.spec, make, mean_request_tokens=mean)
+        place = {"accelerator": row.name, "kind": row.kind, "memory_total_bytes": row.memory_total_bytes}
+        found.append({**place, **_EMPTY, **predictions.columns(answer, mean), "accelerator": row.name})
+    return found
+
+
+_EMPTY: dict[str, Any] = {
+    "why_unknown": "",
+    "claim_bytes": None,
+    "predicted": {},
+    "correction": {},
+    "concurrency_ceiling": None,
+    "mean_request_tokens": None,
+    "advice": [],
+    "assumptions": [],
+}
 
 
 def preview_command(wish: DeploymentWish, name: str = "preview") -> list[str]:
