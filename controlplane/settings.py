@@ -187,6 +187,7 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": r"/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    "ENUM_NAME_OVERRIDES": {"PlannerPurposeEnum": ["interactive", "offline"]},
 }
 
 REDIS_URL = valkey.url()
