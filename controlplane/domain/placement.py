@@ -7,7 +7,7 @@ scored. Nothing that runs is ever moved by it: what is held stays held.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from controlplane.domain import placement_cards, placement_scores
 from controlplane.domain.placement_cards import Asked, Choice, Make, Slot
@@ -96,48 +96,70 @@ class NoRoom:
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
+class Look:
+    """What was found out about one node for one need, siblings aside. `reason` is why it can't take the replica."""
+
     site: Site
-    choice: Choice
-    score: placement_scores.Score
+    reason: str
+    cards: tuple[Rejected, ...] = ()
+    choice: Choice | None = None
+    score: placement_scores.Score = placement_scores.NOTHING
+
+    def with_siblings(self, siblings: int) -> Look:
+        """The same with so many replicas of the deployment on the node."""
+        return replace(self, score=replace(self.score, siblings=siblings)) if siblings else self
 
 
 def place(
-    need: Need, sites: Collection[Site], siblings: Mapping[str, int], ignore_holders: Collection[str] = ()
+    need: Need,
+    sites: Collection[Site],
+    siblings: Mapping[str, int],
+    ignore_holders: Collection[str] = (),
+    looks: dict[str, Look] | None = None,
 ) -> Placement | NoRoom:
     """Returns where a replica goes, or why nowhere.
 
     `siblings` maps a node to the replicas of the same deployment on it; what is held by one of `ignore_holders` counts
-    as free, to ask what would be if they ended.
+    as free, to ask what would be if they ended. `looks` is kept from one call to the next of the same need: a node that
+    is the same object as before is not looked at again.
     """
+    known = looks if looks is not None else {}
     reasons: dict[str, str] = {}
-    rejected: list[Rejected] = []
     cards: list[Rejected] = []
-    fitting: list[_Candidate] = []
+    fitting: list[Look] = []
     for site in sorted(sites, key=lambda one: one.name):
-        reason = why_not(need, site)
-        if reason:
-            reasons[site.name] = reason
-            rejected.append(Rejected(site.name, "", reason))
-            continue
-        found = placement_cards.choose(_wish(need, site), _with_ends(site.slots, ignore_holders), site.topology)
+        look = known.get(site.name)
+        if look is None or look.site is not site:
+            look = known[site.name] = _look(need, site, ignore_holders)
         if len(cards) < MOST_REJECTED:
-            cards += [Rejected(site.name, uuid, why) for uuid, why in found.rejected]
-        if found.choice is None:
-            reasons[site.name] = found.reason
-            rejected.append(Rejected(site.name, "", found.reason))
-            continue
-        fitting.append(_candidate(need, site, found.choice, siblings.get(site.name, 0)))
+            cards += look.cards
+        if look.reason:
+            reasons[site.name] = look.reason
+        else:
+            fitting.append(look.with_siblings(siblings.get(site.name, 0)))
+    rejected = [Rejected(node, "", reason) for node, reason in list(reasons.items())[:MOST_REJECTED]]
     if not fitting:
         return NoRoom(reasons, _bounded(rejected, cards))
     best = min(fitting, key=lambda one: (one.score.order(need.strategy), one.site.name))
-    for other in fitting:
+    assert best.choice is not None
+    for other in fitting[: MOST_REJECTED + 1 - len(rejected)]:
         if other is not best:
             why = placement_scores.why_better(best.score, other.score, best.site.name, need.strategy)
             rejected.append(Rejected(other.site.name, "", why))
     why = placement_scores.why(best.score, len(best.choice.slots))
     uuids = tuple(slot.uuid for slot in best.choice.slots)
     return Placement(best.site.name, uuids, why, best.choice.asked.size_bytes, _bounded(rejected, cards))
+
+
+def _look(need: Need, site: Site, ignore_holders: Collection[str]) -> Look:
+    reason = why_not(need, site)
+    if reason:
+        return Look(site, reason)
+    found = placement_cards.choose(_wish(need, site), _with_ends(site.slots, ignore_holders), site.topology)
+    cards = tuple(Rejected(site.name, uuid, why) for uuid, why in found.rejected)
+    if found.choice is None:
+        return Look(site, found.reason, cards)
+    return Look(site, "", cards, found.choice, _score(need, site, found.choice))
 
 
 def why_not(need: Need, site: Site) -> str:
@@ -182,16 +204,14 @@ def _with_ends(slots: tuple[Slot, ...], owners: Collection[str]) -> tuple[Slot, 
     return tuple(slot.without(owners) for slot in slots) if owners else slots
 
 
-def _candidate(need: Need, site: Site, choice: Choice, siblings: int) -> _Candidate:
-    score = placement_scores.Score(
+def _score(need: Need, site: Site, choice: Choice) -> placement_scores.Score:
+    return placement_scores.Score(
         foreign=sum(slot.foreign for slot in choice.slots),
         emulated=choice.asked.support == "emulated",
         apart=not choice.linked,
-        siblings=siblings,
         without_model=bool(need.nodes_with_model) and site.name not in need.nodes_with_model,
         shared=sum(bool(slot.memory.claims) for slot in choice.slots),
         price=choice.asked.price_per_hour,
         left=choice.left,
         left_bytes=choice.left_bytes,
     )
-    return _Candidate(site, choice, score)

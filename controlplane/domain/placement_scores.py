@@ -53,6 +53,9 @@ class Score:
         return float("inf") if value is None else float(value)
 
 
+NOTHING = Score()
+
+
 def why_better(best: Score, other: Score, name: str, strategy: Strategy) -> str:
     """Returns why a node that would do was not taken."""
     pairs = zip(_ORDER[strategy], best.order(strategy), other.order(strategy), strict=True)

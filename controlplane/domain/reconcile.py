@@ -244,7 +244,8 @@ def _drain_first(wanted: Wanted, members: Sequence[Member], sites: Mapping[str, 
         return []
     old = sorted((one for one in known if one.id in outdated), key=lambda one: (one.created_at, one.id))
     for one in old:
-        if isinstance(placement.place(need, sites.values(), {}, {one.id}), Placement):
+        own = [sites[one.node]] if one.node is not None and one.node in sites else []  # elsewhere nothing changes
+        if isinstance(placement.place(need, own, {}, {one.id}), Placement):
             why = f"{outdated[one.id]} No accelerators are free for its successor, so it ends first."
             return [_end(one, wanted, "drain_first", why)]
     return [Hold("rollout", f"{outdated[old[0].id]} Its successor has no place: {waiting[0].waiting_why}")]
@@ -280,11 +281,13 @@ def _placements(wanted: Wanted, members: Sequence[Member], sites: Mapping[str, S
         if one.node is not None:
             siblings[one.node] = siblings.get(one.node, 0) + 1
     pending = [one for one in members if one.state == "pending" and one.goal == "run"]
+    looks: dict[str, placement.Look] = {}
     if wanted.frozen:
         frozen = "Everything is frozen" if wanted.all_frozen else "The deployment is frozen"
         return [Wait(one.id, f"{frozen}, so it is not placed.", "frozen") for one in pending]
+    need = wanted.need
     for one in sorted(pending, key=lambda other: (other.created_at, other.id)):
-        found = placement.place(wanted.need, left.values(), siblings)
+        found = placement.place(need, left.values(), siblings, looks=looks)
         if isinstance(found, NoRoom):
             actions.append(Wait(one.id, found.sentence(), rejected=found.rejected))
             continue
