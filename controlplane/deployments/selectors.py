@@ -255,4 +255,5 @@ def wish(deployment: Deployment) -> DeploymentWish:
         external_model=spec["served_model_name"] if deployment.engine == Engine.EXTERNAL else "",
         external_key=None,
         note=deployment.revision.note if deployment.revision else "",
+        node_labels=dict(deployment.node_labels),
     )

@@ -32,6 +32,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "put_variant": {"path": "/m"},
     "scale_deployment": {"replicas": 3},
     "move_node": {"pool": "default"},
+    "label_node": {"labels": {"rack": "r1"}},
 }
 # what is done to something new, or to a replica in whatever state it is; a preview and one's password
 UNCONDITIONAL = {

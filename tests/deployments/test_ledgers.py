@@ -271,3 +271,33 @@ def test_a_preview_shows_the_ledger_and_its_advice_of_each_make() -> None:
     assert found["predicted"]["fits"]
     assert {"high_utilization", "full_card"} <= {one["code"] for one in found["advice"]}
     assert Replica.objects.count() == LedgerRow.objects.count() == 0
+
+
+def test_a_deployment_goes_only_where_its_labels_are_and_keeps_them() -> None:
+    make_node("n1")
+    make_node("n2", labels={"rack": "r2"})
+    make_deployment(node_labels={"rack": "r2"})
+    deployments.apply(actor=ADA, name="chat", wish=make_wish(replicas=2))  # says nothing of labels
+    settle()
+    assert set(Replica.objects.values_list("node__name", flat=True)) == {"n2"}
+    row = Replica.objects.first()
+    assert row is not None
+    assert ("n1", "has no label rack=r2") in [(one.node, one.reason) for one in selectors.rejections(row)]
+    changed = deployments.apply(actor=ADA, name="chat", wish=make_wish(replicas=2, node_labels={}))
+    assert changed.changed
+    assert changed.deployment.revision is not None
+    assert changed.deployment.revision.number == 1
+
+
+def test_memory_of_an_ended_engine_is_reserved_until_the_card_shows_it_free() -> None:
+    make_gpu_node()
+    make_deployment(settings={})
+    settle()
+    row = Replica.objects.get()
+    Accelerator.objects.update(observed={"memory_used_bytes": 70 * GIB, "written_at": 0})
+    reporter = Reporter(cards=1, kind="gpu")
+    ingest.take_over(reporter.report(make_observed(row.pk, "stopped")), time.time())
+    held = Reservation.objects.get()
+    assert held.releasing_since is not None
+    settle()
+    assert Replica.objects.filter(state="pending").exists()

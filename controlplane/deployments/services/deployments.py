@@ -14,6 +14,7 @@ from controlplane.deployments.models import Deployment, DesiredState, Engine, Re
 from controlplane.deployments.services import checking, preview
 from controlplane.deployments.services.checking import Checked
 from controlplane.deployments.wish import DeploymentWish
+from controlplane.domain import labels
 from controlplane.domain.errors import RefusedError
 from controlplane.journal.services import record, versioned
 from controlplane.journal.services.record import Actor
@@ -211,6 +212,8 @@ def _write(deployment: Deployment, wish: DeploymentWish, checked: Checked) -> No
     deployment.replicas_wanted = wish.replicas
     if wish.external_key is not None:
         deployment.external_key = wish.external_key
+    if wish.node_labels is not None:
+        deployment.node_labels = dict(wish.node_labels)
 
 
 def _next_revision(actor: Actor, deployment: Deployment, wish: DeploymentWish, checked: Checked) -> Revision:
@@ -233,6 +236,8 @@ def _differences(deployment: Deployment, wish: DeploymentWish, checked: Checked)
     for field in ("engine", "variant", "pool", "desired_state", "replicas"):
         if getattr(before, field) != getattr(wish, field):
             found[field] = [getattr(before, field), getattr(wish, field)]
+    if wish.node_labels is not None and dict(wish.node_labels) != deployment.node_labels:
+        found["node_labels"] = [labels.told(deployment.node_labels), labels.told(wish.node_labels)]
     old = deployment.revision.spec if deployment.revision else {}
     found.update(_spec_differences(old, checked.spec))
     if wish.external_key is not None and wish.external_key != deployment.external_key:
