@@ -187,7 +187,10 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": r"/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
-    "ENUM_NAME_OVERRIDES": {"PlannerPurposeEnum": ["interactive", "offline"]},
+    "ENUM_NAME_OVERRIDES": {
+        "PlannerPurposeEnum": ["interactive", "offline"],
+        "PurposeEnum": "controlplane.fleet.models.Pool.Purpose",
+    },
 }
 
 REDIS_URL = valkey.url()

@@ -54,6 +54,7 @@ urlpatterns = [
     path("deployments/<slug:name>/", deployment.overview, name="deployment"),
     path("deployments/<slug:name>/replicas/", deployment.replicas, name="deployment-replicas"),
     path("deployments/<slug:name>/settings/", deployment.settings, name="deployment-settings"),
+    path("deployments/<slug:name>/ledger/", deployment.ledger, name="deployment-ledger"),
     path("deployments/<slug:name>/logs/", deployment.logs, name="deployment-logs"),
     path("deployments/<slug:name>/journal/", deployment.journal, name="deployment-journal"),
     path("deployments/<slug:name>/head/", deployment.head, name="deployment-head"),

@@ -13,6 +13,7 @@ from controlplane.deployments.models import Deployment, Replica, ReplicaTransiti
 from controlplane.fleet.models import Accelerator, Node, Pool, Reservation
 from controlplane.journal.models import Decision, Event
 from controlplane.lib import ids
+from tests.console.making_ledgers import make_ledgers
 
 PASSWORD = "correct horse battery"
 GIB = 1024**3
@@ -377,6 +378,7 @@ def make_fleet() -> dict[str, Any]:
         state_since=timezone.now() - timedelta(seconds=48),
         process_started_at=timezone.now() - timedelta(seconds=48),
     )
+    make_ledgers(one, coming)
     for card, used, busy in zip(
         cards1, (77, 76, 77, 76, 19, 19, 18, 19), (0.93, 0.91, 0.94, 0.9, 0.02, 0, 0.01, 0), strict=True
     ):

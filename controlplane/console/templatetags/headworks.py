@@ -207,6 +207,12 @@ def quantity_rounded(value: Any) -> str:
 
 
 @register.filter
+def signed_percent(value: float) -> str:
+    """A difference as a share, in percent with its sign: +1.2, −0.4."""
+    return f"{value * 100:+.1f}".replace("-", "−")
+
+
+@register.filter
 def limit_word(name: str) -> str:
     """What limits a step of the latency model."""
     return words.limit(name)
@@ -251,6 +257,13 @@ def word(name: str) -> str:
 def said(sentence: str) -> str:
     """A sentence that came from below, in the reader's language; what stays English is marked as English."""
     told = sentences.said(sentence)
+    return format_html('<span lang="en">{}</span>', told) if sentences.is_foreign(told) else told
+
+
+@register.filter
+def said_part(text: str) -> str:
+    """A part of a sentence, in the reader's language."""
+    told = sentences.said_part(text)
     return format_html('<span lang="en">{}</span>', told) if sentences.is_foreign(told) else told
 
 

@@ -10,7 +10,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from controlplane.console import charts, progress, rest, samples, sentences, settings_diff, usage, words
+from controlplane.console import charts, ledger_rows, progress, rest, samples, sentences, settings_diff, usage, words
 from controlplane.console.guard import is_fragment, page
 from controlplane.console.lists import listing, params_of
 from controlplane.console.views.journal import event_list
@@ -23,6 +23,8 @@ from controlplane.journal import selectors as journal_selectors
 from controlplane.journal.models import Decision
 
 _MARKS = 60
+_LEDGERS = 40
+_PAST_LEDGERS = 5
 _REPLICAS = 80  # of a page; a websocket takes 100 subjects
 
 
@@ -86,6 +88,23 @@ def settings(request: HttpRequest, name: str) -> HttpResponse:
         "in_use": list(in_use),
     }
     return render(request, "deployment/settings.html", context)
+
+
+@page()
+def ledger(request: HttpRequest, name: str) -> HttpResponse:
+    """Predicted beside measured memory of the living replicas; without any, of the newest starts."""
+    deployment = selectors.deployment(name)
+    living = {row.pk: row for row in selectors.replicas(deployment=name)[:_LEDGERS]}
+    rows = selectors.ledger_rows(deployment=name)
+    found = list(rows.filter(replica__in=living) if living else rows[:_PAST_LEDGERS])
+    context = {
+        **_head(deployment, "ledger"),
+        "ledgers": [
+            (ledger_rows.of_row(row), selectors.rejections(living[row.replica]) if row.replica in living else [])
+            for row in found
+        ],
+    }
+    return render(request, "deployment/ledger.html", context)
 
 
 @page(LOGS)

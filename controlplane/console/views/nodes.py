@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 
-from controlplane.console import charts, memory, samples
+from controlplane.console import charts, ledger_rows, memory, samples
 from controlplane.console.guard import is_fragment, page
 from controlplane.console.lists import Column, listing, params_of
 from controlplane.console.views.replicas import replica_columns
@@ -98,12 +98,15 @@ def _stack(card: Accelerator, holders: Mapping[str, Replica], newest: samples.Sa
 
 
 def _card(card: Accelerator, holders: Mapping[str, Replica], newest: samples.Samples) -> dict[str, Any]:
+    shares = selectors.shares_of(card)
     return {
         "row": card,
         "observed": card.observed,
         "memory": _stack(card, holders, newest),
         "measured": card.observed.get("memory_used_bytes") is not None,
         "holders": [holders[one] for one in _owners([card]) if one in holders],
+        "shares": shares,
+        "held": ledger_rows.holders(shares, dict(holders)),
         "foreign": card.observed.get("foreign_processes") or [],
         "mig": card.observed.get("mig_devices") or [],
     }

@@ -42,7 +42,7 @@ def planner(request: HttpRequest) -> HttpResponse:
         "source": source,
         "sources": [
             ("known", _("By name")),
-            ("catalog", _("Catalogue")),
+            ("catalog", _("Catalog")),
             ("config", "config.json"),
         ],
         "model": {one.name: one for one in told(planner_form.model_fields(values))},

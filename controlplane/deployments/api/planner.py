@@ -71,7 +71,7 @@ class PlannerBody(StrictSerializer):
     """A set-up and its load. One of `variant`, `model` and `config` is needed; what is left out is the engine's
     default, or is chosen."""
 
-    variant = _text("`model/variant` of the catalogue.")
+    variant = _text("`model/variant` of the catalog.")
     model = _text("The name of a well-known model.")
     config = Facts(required=False, allow_null=True, help_text="A model's config.json.")
     safetensors = Files(required=False, allow_null=True, help_text="model.safetensors.index.json, or headers.")

@@ -140,7 +140,7 @@ def _precisions(
         copy = speed.Copy(replace(question, precision=other.setup.precision), split, other, place)
         return copy.point(min(asked, copy.seats)).tpot_ms / 1000
 
-    return what_if.precision_table(ledger.setup, expected_tpot=tpot_s)
+    return what_if.precision_table(ledger.setup, expected_tpot=tpot_s, correction=question.correction)
 
 
 def _lengths(ledger: Ledger) -> list[int]:
@@ -156,5 +156,7 @@ def _seats(ledger: Ledger) -> list[int]:
 
 def _faces(ledger: Ledger, lengths: list[int], seats: list[int]) -> tuple[tuple[TriangleRow, ...], ...]:
     shares = sorted({*_UTILIZATIONS, round(ledger.setup.utilization, 2)})
-    rows = what_if.triangle(ledger.setup, lengths=lengths, sequences=seats, utilizations=shares)
+    rows = what_if.triangle(
+        ledger.setup, lengths=lengths, sequences=seats, utilizations=shares, correction=ledger.correction
+    )
     return tuple(rows[at : at + len(shares)] for at in range(0, len(rows), len(shares)))

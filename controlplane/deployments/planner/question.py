@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from controlplane.deployments.planner.inputs import CODE, Inputs
 from controlplane.deployments.planner.subject import Subject
+from controlplane.deployments.services import ledgers
 from controlplane.domain.capacity import demand, lengths
 from controlplane.domain.capacity.demand import Demand
 from controlplane.domain.capacity.policy import Policy
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.footprint import cards, engine_rules
 from controlplane.domain.ledger import setup
+from controlplane.domain.ledger.corrections import Correction, CorrectionKey
 from controlplane.domain.ledger.setup import GIB, Wishes
 from controlplane.domain.parallelism.hardware import Hardware
 from controlplane.domain.parallelism.question import Load, Question
@@ -25,7 +29,7 @@ def of(inputs: Inputs, subject: Subject) -> Question:
     asked = inputs.quantization or subject.quantization or None
     question = Question(
         model=facts,
-        precision=precision.parse(inputs.dtype or None, asked, inputs.kv_cache_dtype or None, facts),
+        precision=precision.parse(inputs.dtype or subject.dtype or None, asked, inputs.kv_cache_dtype or None, facts),
         hardware=_hardware(inputs),
         rules=engine_rules.rules_for(inputs.vllm_version or None, utilization=None),
         load=Load(Workload(inputs.input_tokens, inputs.output_tokens), inputs.peak_requests_per_s),
@@ -34,7 +38,14 @@ def of(inputs: Inputs, subject: Subject) -> Question:
         objective=Objective(inputs.ttft_ms, inputs.tpot_ms),
     )
     question.check()
-    return question
+    return replace(question, correction=_learned(question))
+
+
+def _learned(question: Question) -> Correction:
+    """What measured starts of this engine version, card and family of models taught."""
+    version = ".".join(str(part) for part in question.rules.version[:2])
+    key = CorrectionKey(version, question.hardware.accelerator.name, question.model.family)
+    return ledgers.correction_for(key)
 
 
 def demand_of(inputs: Inputs) -> Demand | None:

@@ -1,4 +1,4 @@
-"""Which model a question is about: facts of a variant of the catalogue, of the built-in table, or of a config.json."""
+"""Which model a question is about: facts of a variant of the catalog, of the built-in table, or of a config.json."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass, replace
 from controlplane.catalog import selectors as catalog
 from controlplane.catalog.models import Variant
 from controlplane.deployments.planner.inputs import Inputs
+from controlplane.deployments.services import model_facts
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.specs import config_json, known_models, safetensors_index, tensor_names
 from controlplane.domain.specs.fields import shown
 from controlplane.domain.specs.model import ModelFacts
 
-_PLAIN = ("bf16", "fp16", "fp32", "bfloat16", "float16", "float32", "auto", "")
-
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A model. `variant` is its address in the catalogue, "" where it is not from there; `quantization` what its files
-    are stored in, where the catalogue says it."""
+    """A model. `variant` is its address in the catalog, "" where it is not from there; `quantization` and
+    `dtype` what its files are stored in, where the catalog says it."""
 
     facts: ModelFacts
     variant: str = ""
     quantization: str = ""
+    dtype: str = ""
 
 
 def find(inputs: Inputs) -> Subject:
@@ -58,29 +58,19 @@ def _model(inputs: Inputs) -> Subject:
 
 
 def of_variant(variant: Variant) -> Subject:
-    """Facts of a variant: from its model's config.json where the catalogue has one, else by name from the table.
+    """Facts of a variant: of its files where they can be read here, of the catalog, or by name.
 
-    Raises RefusedError where neither says enough.
+    Raises RefusedError naming `variant` where none says enough.
     """
-    model, address = variant.model, f"{variant.model.name}/{variant.name}"
-    quantization = "" if variant.precision.lower() in _PLAIN else variant.precision
-    known = next(
-        (
-            found
-            for name in (model.source, model.name, model.display_name)
-            if name and (found := known_models.find(name))
-        ),
-        None,
+    known = model_facts.of_variant(variant, variant.path)
+    if isinstance(known, str):
+        right = "Store the config.json as the model's architecture, or paste it into the planner."
+        raise RefusedError("unknown_model", f"{known[0].upper()}{known[1:]}.", hint=right, fields={"variant": right})
+    facts = replace(known.facts, name=variant.model.display_name or variant.model.name)
+    quantization = model_facts.quantization_of(known, variant) or ""
+    return Subject(
+        facts, f"{variant.model.name}/{variant.name}", quantization, model_facts.dtype_of(known, variant) or ""
     )
-    try:
-        facts = config_json.read(model.architecture, name=model.name)
-    except RefusedError:
-        if known is None:
-            sentence = f"The catalogue does not hold the config.json of {model.name}, and its name is not known here."
-            right = "Store the config.json as the model's architecture, or paste it into the planner."
-            raise RefusedError("unknown_model", sentence, hint=right, fields={"variant": right}) from None
-        facts = replace(known, name=model.name)
-    return Subject(facts, address, quantization)
 
 
 def _at(field: str, refused: RefusedError) -> RefusedError:
