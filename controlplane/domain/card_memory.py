@@ -83,6 +83,11 @@ class CardMemory:
             raise OversoldError(f"{claim.size_bytes} bytes for {claim.owner} do not fit: {self.free_bytes} are free")
         return replace(self, claims=(*self.claims, claim))
 
+    @property
+    def leaving(self) -> frozenset[str]:
+        """Who has ended, and whose memory is on its way back."""
+        return frozenset(claim.owner for claim in self.claims if claim.releasing)
+
     def without(self, owners: Iterable[str]) -> CardMemory:
         """The card as if these had given back what they hold."""
         gone = frozenset(owners)

@@ -14,7 +14,7 @@ from controlplane.domain.placement_cards import Asked, Choice, Make, Slot
 from controlplane.domain.placement_scores import Strategy
 from controlplane.domain.topology import Topology
 
-MOST_REJECTED = 256  # nodes, and as many cards, that keep their reason
+MOST_REJECTED = 64  # nodes, and as many cards, that keep their reason
 
 __all__ = ["Asked", "Make", "Need", "NoRoom", "Placement", "Rejected", "Site", "Slot", "place", "why_not"]
 

@@ -126,6 +126,8 @@ def why_not(wish: Wish, slot: Slot) -> str:
         return asked.refusal
     if memory.fits(asked.size_bytes):
         return ""
+    if memory.without(memory.leaving).fits(asked.size_bytes):
+        return "has memory of an engine that has ended, and it is not seen to be back yet"
     if memory.is_whole or asked.size_bytes is None:
         return "taken"
     held = f"{_gib(memory.reserved_bytes)} reserved, {_gib(memory.foreign_bytes)} used by others"

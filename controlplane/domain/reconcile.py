@@ -242,6 +242,9 @@ def _drain_first(wanted: Wanted, members: Sequence[Member], sites: Mapping[str, 
     need = wanted.need
     if not outdated or not waiting or moving or isinstance(placement.place(need, sites.values(), {}), Placement):
         return []
+    leaving = {owner for site in sites.values() for slot in site.slots for owner in slot.memory.leaving}
+    if leaving and isinstance(placement.place(need, sites.values(), {}, leaving), Placement):
+        return []  # room is on its way back already
     old = sorted((one for one in known if one.id in outdated), key=lambda one: (one.created_at, one.id))
     for one in old:
         own = [sites[one.node]] if one.node is not None and one.node in sites else []  # elsewhere nothing changes

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,16 @@ from controlplane.deployments import selectors
 from controlplane.deployments.controller import ingest
 from controlplane.deployments.controller.carry_out import Reconciler
 from controlplane.deployments.models import LedgerRow, Replica
-from controlplane.deployments.services import deployments, ledgers, model_facts, predictions
+from controlplane.deployments.services import deployments, history, ledgers, model_facts, predictions
 from controlplane.deployments.services.ledgers import Impossible, Known, NotKnown
+from controlplane.domain.ledger import measured
 from controlplane.domain.observed import EngineFacts
-from controlplane.domain.placement import Make
+from controlplane.domain.placement import Asked, Make
 from controlplane.fleet.models import Accelerator, Node, Reservation
 from controlplane.traffic.models import UsageMinute
+from engine_adapters.vllm import logs
 from tests.deployments.controller.reporting import Reporter, make_observed
-from tests.deployments.making import ADA, make_deployment, make_node, make_wish
+from tests.deployments.making import ADA, make_deployment, make_node, make_replica, make_wish
 
 pytestmark = [pytest.mark.services, pytest.mark.django_db]
 
@@ -110,7 +113,7 @@ def test_what_is_not_known_says_why() -> None:
         found = ledgers.of_spec(None, spec, make)
         assert isinstance(found, NotKnown)
         assert why in found.why
-        assert ledgers.asked(None, spec, make) == ledgers.Asked()
+        assert ledgers.asked(None, spec, make) == Asked()
 
 
 def test_heads_that_do_not_divide_are_refused_before_anything_starts() -> None:
@@ -301,3 +304,27 @@ def test_memory_of_an_ended_engine_is_reserved_until_the_card_shows_it_free() ->
     assert held.releasing_since is not None
     settle()
     assert Replica.objects.filter(state="pending").exists()
+
+
+def test_old_ledgers_are_swept_but_those_that_teach_stay() -> None:
+    key = {"engine_version": "0.32", "accelerator": "H100", "family": "llama"}
+    now = timezone.now()
+    for number in range(ledgers.LEARNED_FROM + 5):
+        LedgerRow.objects.create(replica=f"r{number}", deployment="d", measured_at=now - timedelta(hours=number), **key)
+    LedgerRow.objects.create(replica="open", deployment="d")
+    living = make_replica(make_deployment())
+    LedgerRow.objects.create(replica=living.pk, deployment="d")
+    LedgerRow.objects.update(made_at=now - timedelta(days=90))
+    history.sweep(now=now, keep_days=30)
+    left = set(LedgerRow.objects.values_list("replica", flat=True))
+    assert left == {living.pk, *(f"r{number}" for number in range(ledgers.LEARNED_FROM))}
+
+
+def test_the_ledger_says_what_a_real_engine_logged_on_this_kind_of_machine(tmp_path: Path) -> None:
+    log = Path(__file__).parents[1] / "engine_adapters" / "vllm" / "recorded" / "no-guard.txt"
+    facts = logs.read_facts(log.read_text(encoding="utf-8").splitlines())
+    ledger = known(make_spec(make_files(tmp_path / "small")), CPU).ledger
+    lines = {one.name: one for one in measured.lines(ledger, measured.of_engine(facts))}
+    assert facts.kv_cache_tokens == 46592
+    assert lines["kv_cache_tokens"].error == 0
+    assert abs(lines["weights_bytes"].error or 1) < 0.02  # the log has two digits

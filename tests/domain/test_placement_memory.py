@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -178,5 +179,27 @@ def test_reasons_are_bounded(count: int) -> None:
     sites = [make_node(f"n{number:03}", make_card(0, None)) for number in range(count)]
     found = place(make_need(), sites, {})
     assert isinstance(found, NoRoom)
-    assert len(found.rejected) == 2 * min(count, 256)
+    assert len(found.rejected) == 2 * min(count, 64)
     assert len(found.reasons) == count
+
+
+def test_while_memory_is_on_its_way_back_no_second_replica_is_ended_for_it() -> None:
+    claims = (Claim("gone", None, releasing=True),)
+    slots = (
+        Slot("c0", "gpu", "H100", 0, CardMemory(TOTAL, claims)),
+        make_card(1).with_claim("old", None),
+    )
+    members = [make_member("old", "ready", revision=1), make_member("new", "pending", revision=2, node=None)]
+    members[1] = replace(members[1], waiting_why="No node can take it.")
+    wanted = make_wanted(2, revision=2)
+    actions = reconcile(wanted, members, {"n1": make_node("n1", *slots)})
+    assert not [one for one in actions if isinstance(one, Stop | Place)]
+    back = make_node("n1", make_card(0, None), slots[1])
+    assert [one.replica_id for one in reconcile(wanted, members, {"n1": back}) if isinstance(one, Stop)] == ["old"]
+
+
+def test_a_card_whose_memory_is_not_back_says_so() -> None:
+    slot = Slot("c0", "gpu", "H100", 0, CardMemory(TOTAL, (Claim("gone", 60 * GIB, releasing=True),)))
+    found = place(make_need(asked=make_asked(40)), [make_node("a", slot)], {})
+    assert isinstance(found, NoRoom)
+    assert "not seen to be back yet" in found.rejected[-1].reason
