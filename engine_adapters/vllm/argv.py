@@ -98,10 +98,21 @@ def _memory(spec: EngineSpec, place: LaunchPlace) -> list[str]:
     if block_size is not None:
         found += ["--block-size", str(block_size)]
     utilization = given(spec.settings, "gpu_memory_utilization")
+    cap = _cache_cap_bytes(spec, place)
+    if utilization is None and cap is not None:
+        # with a cap the engine still refuses to start unless its share of the card is free, 0.92 by default
+        utilization = _reserved_share(place)
     if utilization is not None:
         found += ["--gpu-memory-utilization", str(utilization)]
-    cap = _cache_cap_bytes(spec, place)
     return found if cap is None else [*found, "--kv-cache-memory-bytes", str(cap)]
+
+
+def _reserved_share(place: LaunchPlace) -> float | None:
+    """The part of each card that is reserved for the replica, rounded down; None where it has whole cards."""
+    shares = [one.reserved_bytes / one.memory_bytes for one in place.accelerators if one.memory_bytes > 0]
+    if not shares or len(shares) < len(place.accelerators) or min(shares) <= 0:
+        return None
+    return max(0.001, math.floor(min(1.0, *shares) * 1000) / 1000)
 
 
 def _cache_cap_bytes(spec: EngineSpec, place: LaunchPlace) -> int | None:

@@ -86,6 +86,8 @@ def test_a_hard_cap_makes_the_claim_small() -> None:
     assert capped.ledger.available_bytes == 10 * GIB
     assert capped.claim_bytes is not None
     assert 25 * GIB < capped.claim_bytes < 40 * GIB
+    both = known(make_spec(settings={"kv_cache_memory_bytes": 10 * GIB, "gpu_memory_utilization": 0.8}))
+    assert both.claim_bytes == pytest.approx(0.8 * 79.2 * GIB, rel=1e-6)  # has to be free at its start
     share = known(make_spec(settings={"kv_cache_memory_share": 0.25}))
     assert share.ledger.available_bytes == int(0.25 * 79.2 * GIB)
 
@@ -207,6 +209,7 @@ def test_a_placement_reserves_what_the_ledger_says_and_keeps_the_ledger() -> Non
     assert ledger is not None
     assert ledger.claim_bytes == held[0].memory_bytes
     assert ledger.predicted["kv_cache_bytes"] == 8 * GIB
+    assert row.assigned[0]["reserved_bytes"] == ledger.claim_bytes
     assert ledger.concurrency_ceiling == ledger.predicted["kv_cache_tokens"] // 2048
     assert any("2048 tokens were taken" in one for one in ledger.assumptions)
     assert ("n2", "", "is cordoned") in [(one.node, one.card, one.reason) for one in selectors.rejections(row)]

@@ -143,6 +143,7 @@ class AssignedSerializer(serializers.Serializer[Any]):
     address = serializers.CharField()
     name = serializers.CharField(default="")
     memory_bytes = serializers.IntegerField(default=0)
+    reserved_bytes = serializers.IntegerField(default=0, help_text="For this replica; 0 = all of it.")
 
 
 class ReasonSerializer(serializers.Serializer[Replica]):

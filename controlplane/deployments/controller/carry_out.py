@@ -143,7 +143,7 @@ def _place(deployment: Deployment, action: Place, fleet: view.Fleet) -> bool:
             "state": "placed",
             "state_since": timezone.now(),
             "node": node,
-            "assigned": [wire.to_plain(_assigned(row)) for row in rows],
+            "assigned": [wire.to_plain(_assigned(row, place.memory_bytes)) for row in rows],
             "reason_code": "placed",
             "reason_message": _placed(node.name, rows, place.why),
             "reason_hint": "",
@@ -171,7 +171,7 @@ def _placed(node: str, rows: Sequence[Accelerator], why: str) -> str:
     return f"Placed on {node}, accelerator{'s' if len(rows) != 1 else ''} {indexes}. {why}"
 
 
-def _assigned(row: Accelerator) -> AssignedAccelerator:
+def _assigned(row: Accelerator, memory_bytes: int | None) -> AssignedAccelerator:
     return AssignedAccelerator(
         uuid=row.uuid,
         kind=row.kind,
@@ -179,6 +179,7 @@ def _assigned(row: Accelerator) -> AssignedAccelerator:
         name=row.name,
         memory_bytes=row.memory_total_bytes or 0,
         bandwidth_bytes_per_s=row.observed.get("bandwidth_bytes_per_s"),
+        reserved_bytes=memory_bytes or 0,
     )
 
 

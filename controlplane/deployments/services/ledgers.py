@@ -138,6 +138,8 @@ def _claim_bytes(ledger: Ledger, make: Make) -> int | None:
     budget = ledger.budget
     if budget.capped or budget.requested_bytes is None:
         held = budget.held_bytes + budget.activation_bytes + max(0, budget.available_bytes or 0)
+        if ledger.setup.wishes.utilization is not None:  # that much has to be free when it starts, cap or not
+            held = max(held, budget.requested_bytes or 0)
     else:
         held = budget.requested_bytes + (0 if budget.graphs_inside else budget.graphs_bytes)
     return max(1, min(held, make.total_bytes))

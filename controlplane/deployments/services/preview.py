@@ -64,7 +64,13 @@ def preview_command(wish: DeploymentWish, name: str = "preview") -> list[str]:
         return []
     row = Accelerator.objects.filter(node__pool=checked.pool, present=True).first()
     kind = row.kind if row else "cpu"
-    one = AssignedAccelerator(uuid="0", kind=kind, address=row.address if row else "0", name=row.name if row else "")
+    one = AssignedAccelerator(
+        uuid="0",
+        kind=kind,
+        address=row.address if row else "0",
+        name=row.name if row else "",
+        memory_bytes=(row.memory_total_bytes or 0) if row else 0,
+    )
     place = LaunchPlace(
         replica_id="preview",
         host="127.0.0.1",
