@@ -8,6 +8,7 @@ from typing import Any
 from django.utils import timezone
 
 from controlplane.deployments.models import LedgerRow, Replica
+from controlplane.fleet.models import Reservation
 
 GIB = 1024**3
 PARTS = {"weights": 17.6, "non_torch": 0.26, "activation": 1.9, "graphs": 1.1, "kv_cache": 52.0, "unused": 6.3}
@@ -68,5 +69,6 @@ def make_ledgers(ready: Replica, starting: Replica) -> None:
     """One that was measured, with candidates that were passed over, and one that starts."""
     make_ledger(ready)
     make_ledger(starting, measured=False)
+    Reservation.objects.filter(owner_id=ready.pk).update(memory_bytes=int(72.83 * GIB))
     ready.rejected = REJECTED
     ready.save(update_fields=["rejected"])
