@@ -251,6 +251,7 @@ def test_a_ready_engine_is_compared_and_teaches_the_next_prediction(tmp_path: Pa
     settle()
     third = LedgerRow.objects.order_by("-id")[0]
     assert third.correction["observations"] == 1
+    assert third.correction["weights_ratio"] == 1.0  # what differs by less than the log's last digit teaches nothing
     assert third.correction["sentence"].startswith("Corrected by 1 measured start:")
     assert third.correction["sentence"] in third.assumptions
 
@@ -331,3 +332,24 @@ def test_the_ledger_says_what_a_real_engine_logged_on_this_kind_of_machine(tmp_p
     assert facts.kv_cache_tokens == 46592
     assert lines["kv_cache_tokens"].error == 0
     assert abs(lines["weights_bytes"].error or 1) < 0.02  # the log has two digits
+
+
+def test_what_starts_measured_moves_later_predictions_of_their_kind_only() -> None:
+    plain = known(make_spec()).ledger
+    key = measured.key_of(plain, measured.Measured())
+    heavier = {
+        "predicted_weights_bytes": 100, "measured_weights_bytes": 110,
+        "predicted_kv_bytes": 50 * GIB, "measured_kv_bytes": 48 * GIB,
+    }  # fmt: skip
+    for number in range(4):
+        LedgerRow.objects.create(
+            replica=f"r{number}", deployment="d", engine_version=key.engine_version, accelerator=key.accelerator,
+            family=key.family, uncorrected=heavier, measured_at=timezone.now(),
+        )  # fmt: skip
+    corrected = known(make_spec()).ledger
+    assert corrected.correction.observations == 4
+    assert corrected.budget.weights_bytes == pytest.approx(plain.budget.weights_bytes * 1.08, rel=0.001)
+    assert (corrected.available_bytes or 0) < (plain.available_bytes or 0)
+    assert "Corrected by 4 measured starts" in corrected.assumptions[-1]
+    other = known(make_spec(), H100._replace(engine_version="0.31.0")).ledger
+    assert other.correction.observations == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,7 +13,7 @@ from controlplane.deployments.models import Deployment, LedgerRow, Replica, Revi
 from controlplane.deployments.services import ledgers
 from controlplane.deployments.services.ledgers import Known
 from controlplane.domain.ledger import measured
-from controlplane.domain.ledger.corrections import CorrectionKey
+from controlplane.domain.ledger.corrections import Comparison, CorrectionKey
 from controlplane.domain.ledger.measured import Measured
 from controlplane.domain.ledger.result import Ledger
 from controlplane.domain.observed import EngineFacts
@@ -21,6 +21,7 @@ from controlplane.fleet.models import Accelerator, Node
 from controlplane.lib import wire
 from controlplane.traffic.models import UsageMinute
 
+LOG_ROUNDS_BYTES = 2**30 // 200  # engines log GiB with two digits
 MEAN_OVER = timedelta(days=7)
 
 
@@ -136,7 +137,15 @@ def _compare(kept: LedgerRow, found: Known, seen: Measured) -> None:
         name: round(value / predicted[name] - 1, 6) for name, value in mine.items() if value and predicted.get(name)
     }
     kept.measured |= {name: value for name, value in mine.items() if value is not None}
-    kept.uncorrected = asdict(measured.comparison(found.uncorrected, seen))
+    kept.uncorrected = asdict(_agreeing(measured.comparison(found.uncorrected, seen)))
+
+
+def _agreeing(start: Comparison) -> Comparison:
+    """The same, where weights that differ by less than a log's last digit are equal: that teaches nothing."""
+    seen, predicted = start.measured_weights_bytes, start.predicted_weights_bytes
+    if seen is None or abs(seen - predicted) > LOG_ROUNDS_BYTES:
+        return start
+    return replace(start, measured_weights_bytes=predicted)
 
 
 def _key(key: CorrectionKey) -> dict[str, str]:
