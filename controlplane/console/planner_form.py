@@ -44,8 +44,7 @@ def source_of(values: Values) -> str:
 
 def is_asked(values: Values) -> bool:
     """Returns whether enough is filled in for an answer."""
-    has_card = any(values.get(name, "").strip() for name in ("gpu", "gpu_memory_total_gib"))
-    return has_card and bool(values.get(_OF_SOURCE[source_of(values)], "").strip())
+    return bool(values.get("gpu", "").strip()) and bool(values.get(_OF_SOURCE[source_of(values)], "").strip())
 
 
 def read(values: Values) -> dict[str, object]:

@@ -54,7 +54,8 @@ def test_it_answers_while_one_drags(site: Site) -> None:
     handle.focus()
     for _ in range(40):
         page.keyboard.press("ArrowRight")
-    page.wait_for_function("document.querySelector('#planner-answer').ariaBusy === 'false'")
+    page.wait_for_timeout(300)
+    page.wait_for_selector("#planner-answer[aria-busy=false]")
     assert page.inner_text(".planner-facts") != before
     length = page.input_value("[name=max_model_len]")
     assert int(length) > 8192 and f"max_model_len={length}" in page.url

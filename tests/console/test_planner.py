@@ -6,8 +6,12 @@ import json
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
+from controlplane.deployments.models import LedgerRow
 from tests.console import making
 from tests.console.calling import make_client
 
@@ -116,3 +120,24 @@ test_a_deployment_follows_from_the_plan = pytest.mark.django_db(test_a_deploymen
 
 def test_a_viewer_is_offered_no_deployment(viewer: Client) -> None:
     assert "Create deployment from this" not in viewer.get("/planner/", LLAMA).content.decode()
+
+
+def test_an_answer_takes_few_queries(viewer: Client) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        viewer.post("/planner/answer/", LLAMA)
+    assert len(queries) <= 4  # session, user, and what measured starts taught
+
+
+def test_measured_starts_correct_the_answer(viewer: Client) -> None:
+    before = viewer.post("/planner/answer/", LLAMA).context["ledger"]
+    comparison = {
+        "predicted_weights_bytes": 100, "measured_weights_bytes": 110, "predicted_kv_bytes": None,
+        "measured_kv_bytes": None,
+    }  # fmt: skip
+    LedgerRow.objects.create(
+        replica="one", deployment="one", engine_version=".".join(str(part) for part in before.setup.rules.version[:2]),
+        accelerator=before.setup.card.facts.name, family="llama", uncorrected=comparison, measured_at=timezone.now(),
+    )  # fmt: skip
+    answer = viewer.post("/planner/answer/", LLAMA)
+    assert answer.context["ledger"].budget.weights_bytes > before.budget.weights_bytes
+    assert "Corrected by 1 measured start" in answer.content.decode()

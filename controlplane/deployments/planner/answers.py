@@ -6,6 +6,8 @@ milliseconds of one core, so that a page can ask again at every movement of a sl
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from controlplane.deployments.planner import question as questions
@@ -14,6 +16,7 @@ from controlplane.deployments.planner.inputs import Inputs
 from controlplane.deployments.planner.subject import Subject
 from controlplane.domain.capacity import sizing
 from controlplane.domain.capacity.sizing import Sizing, Supply
+from controlplane.domain.errors import RefusedError
 from controlplane.domain.ledger import what_if
 from controlplane.domain.ledger.result import Ledger
 from controlplane.domain.ledger.what_if import PrecisionRow, TriangleRow
@@ -25,6 +28,14 @@ from controlplane.domain.parallelism.question import Question
 from controlplane.domain.parallelism.ranking import Ranking
 from controlplane.domain.parallelism.split import Split
 
+_FIELDS = {
+    "kv_cap_bytes": "kv_cache_memory_gib",
+    "foreign_bytes": "foreign_gib",
+    "reserve_bytes": "reserve_gib",
+    "total_bytes": "gpu_memory_total_gib",
+    "utilization": "gpu_memory_utilization",
+    "architecture": "config",
+}
 _LENGTH_SHARES = (0.25, 0.5, 1.0, 2.0)
 _SEATS_SHARES = (0.25, 0.5, 1.0, 2.0)
 _UTILIZATIONS = (0.80, 0.85, 0.90, 0.95)
@@ -65,6 +76,11 @@ class Capacity:
 
 def estimate(inputs: Inputs) -> Answer:
     """The answer to a question. Raises RefusedError naming the field that can't be."""
+    with told_by_field():
+        return _estimate(inputs)
+
+
+def _estimate(inputs: Inputs) -> Answer:
     subject = subjects.find(inputs)
     question = questions.of(inputs, subject)
     ranked = ranking.rank(question)
@@ -92,16 +108,28 @@ def estimate(inputs: Inputs) -> Answer:
 
 def capacity(inputs: Inputs) -> Capacity:
     """Both directions of the capacity plan. Raises RefusedError naming the field."""
-    question = questions.of(inputs, subjects.find(inputs))
+    with told_by_field():
+        question = questions.of(inputs, subjects.find(inputs))
     return capacity_of(question, inputs)
 
 
 def capacity_of(question: Question, inputs: Inputs) -> Capacity:
     """The same for a question that is already there."""
-    demand, policy = questions.demand_of(inputs), questions.policy_of(inputs)
-    policy.check()
-    needed = None if demand is None else sizing.size(question, demand, policy)
-    return Capacity(needed, sizing.carry(question, policy))
+    with told_by_field():
+        demand, policy = questions.demand_of(inputs), questions.policy_of(inputs)
+        policy.check()
+        needed = None if demand is None else sizing.size(question, demand, policy)
+        return Capacity(needed, sizing.carry(question, policy))
+
+
+@contextmanager
+def told_by_field() -> Iterator[None]:
+    """A refusal inside names the fields of the question, where the domain knows them by other names."""
+    try:
+        yield
+    except RefusedError as refused:
+        fields = {_FIELDS.get(name, name): right for name, right in refused.fields.items()}
+        raise RefusedError(refused.code, refused.message, kind=refused.kind, hint=refused.hint, fields=fields) from None
 
 
 def _split(inputs: Inputs, ranked: Ranking) -> Split:

@@ -33,7 +33,7 @@ NUMBERS: tuple[Number, ...] = (
     Number("max_num_seqs", 1, 100_000, whole=True),
     Number("max_num_batched_tokens", 1, 10_000_000, whole=True),
     Number("gpu_memory_utilization", 0.05, 0.99),
-    Number("kv_cache_memory_gib", 0, GPU_GIB, above=True),
+    Number("kv_cache_memory_gib", 0.001, GPU_GIB),
     Number("foreign_gib", 0, GPU_GIB),
     Number("reserve_gib", 0, GPU_GIB),
     Number("input_tokens", 1, 2e7, usual=1000),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from controlplane.deployments.planner.fields import BY_NAME, FLAGS, LONGEST_TEXT, NUMBERS, TEXTS
+from controlplane.domain.footprint import engine_rules
 from controlplane.domain.parallelism.bounds import Bounds
 from controlplane.domain.parallelism.question import PURPOSES
 
@@ -87,8 +88,11 @@ def read(values: Mapping[str, object]) -> Inputs:
     _check_files(values, bounds, found)
     if found.get("purpose", "interactive") not in PURPOSES:
         bounds.refuse("purpose", found["purpose"], " or ".join(PURPOSES))
-    if not found.get("gpu") and found.get("gpu_memory_total_gib") is None and not bounds.wrong:
-        bounds.refuse("gpu", None, 'a card such as "H100 80GB", or gpu_memory_total_gib')
+    if not found.get("gpu") and "gpu" not in bounds.wrong:
+        bounds.refuse("gpu", None, 'a card such as "H100 80GB"')
+    version = found.get("vllm_version")
+    if isinstance(version, str) and engine_rules.parse_version(version) is None:
+        bounds.refuse("vllm_version", version, "a version such as 0.32")
     _check_one_model(bounds, found)
     bounds.settle()
     return Inputs(**found)  # type: ignore[arg-type]
