@@ -37,6 +37,7 @@ BODIES: dict[str, dict[str, Any]] = {
 # what is done to something new, or to a replica in whatever state it is; a preview and one's password
 UNCONDITIONAL = {
     "create_token", "create_key", "change_my_password", "preview_engine", "drain_replica", "restart_replica",
+    "plan_estimate", "plan_capacity",
 }  # fmt: skip
 
 

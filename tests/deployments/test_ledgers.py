@@ -14,7 +14,7 @@ from controlplane.deployments import selectors
 from controlplane.deployments.controller import ingest
 from controlplane.deployments.controller.carry_out import Reconciler
 from controlplane.deployments.models import LedgerRow, Replica
-from controlplane.deployments.services import deployments, history, ledgers, model_facts, predictions
+from controlplane.deployments.services import deployments, history, ledgers, mean_request, model_facts, predictions
 from controlplane.deployments.services.ledgers import Impossible, Known, NotKnown
 from controlplane.domain.ledger import measured
 from controlplane.domain.observed import EngineFacts
@@ -183,12 +183,12 @@ def test_further_arguments_count() -> None:
 
 
 def test_the_mean_request_comes_from_usage() -> None:
-    assert predictions.mean_request_tokens("chat") is None
+    assert mean_request.tokens("chat") is None
     UsageMinute.objects.create(
         minute=timezone.now(), tenant="t", key_id="k", deployment="chat", requests=10, prompt_tokens=9000,
         completion_tokens=1000,
     )  # fmt: skip
-    assert predictions.mean_request_tokens("chat") == 1000
+    assert mean_request.tokens("chat") == 1000
 
 
 def test_a_placement_reserves_what_the_ledger_says_and_keeps_the_ledger() -> None:

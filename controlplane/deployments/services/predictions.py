@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from datetime import timedelta
 from typing import Any
 
-from django.db.models import Sum
 from django.utils import timezone
 
 from controlplane.deployments.models import Deployment, LedgerRow, Replica, Revision
-from controlplane.deployments.services import ledgers
+from controlplane.deployments.services import ledgers, mean_request
 from controlplane.deployments.services.ledgers import Known
 from controlplane.domain.ledger import measured
 from controlplane.domain.ledger.corrections import Comparison, CorrectionKey
@@ -19,16 +17,14 @@ from controlplane.domain.ledger.result import Ledger
 from controlplane.domain.observed import EngineFacts
 from controlplane.fleet.models import Accelerator, Node
 from controlplane.lib import wire
-from controlplane.traffic.models import UsageMinute
 
 LOG_ROUNDS_BYTES = 2**30 // 200  # engines log GiB with two digits
-MEAN_OVER = timedelta(days=7)
 
 
 def write(deployment: Deployment, replica_id: str, node: Node, card: Accelerator, memory_bytes: int | None) -> None:
     """Writes what the ledger says of a replica that was placed on such a card of a node."""
     assert deployment.revision is not None
-    mean = mean_request_tokens(deployment.name)
+    mean = mean_request.tokens(deployment.name)
     card.node = node
     make = ledgers.make_of_row(card, deployment.engine)
     spec = deployment.revision.spec
@@ -49,14 +45,6 @@ def complete(row: Replica, facts: EngineFacts) -> None:
     if isinstance(found, Known):
         _compare(kept, found, seen)
     kept.save()
-
-
-def mean_request_tokens(deployment: str) -> int | None:
-    """Returns prompt and answer of a mean request of the last days, None when there was none."""
-    rows = UsageMinute.objects.filter(deployment=deployment, minute__gte=timezone.now() - MEAN_OVER)
-    sums = rows.aggregate(asked=Sum("requests"), prompt=Sum("prompt_tokens"), answer=Sum("completion_tokens"))
-    tokens = (sums["prompt"] or 0) + (sums["answer"] or 0)
-    return max(1, round(tokens / sums["asked"])) if sums["asked"] and tokens else None
 
 
 def shown(ledger: Ledger) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from controlplane.deployments.models import Engine
-from controlplane.deployments.services import checking, ledgers, predictions
+from controlplane.deployments.services import checking, ledgers, mean_request, predictions
 from controlplane.deployments.wish import DeploymentWish
 from controlplane.domain.desired import AssignedAccelerator
 from controlplane.fleet.models import Accelerator
@@ -24,7 +24,7 @@ def preview_ledgers(wish: DeploymentWish, name: str = "preview") -> list[dict[st
     checked = checking.check(name, wish)
     if wish.engine == Engine.EXTERNAL:
         return []
-    mean = predictions.mean_request_tokens(name)
+    mean = mean_request.tokens(name)
     rows = Accelerator.objects.filter(node__pool=checked.pool, present=True).select_related("node")
     fitting = (
         rows.filter(kind=Accelerator.Kind.SIMULATED)
