@@ -22,6 +22,7 @@ from controlplane.domain.placement import Asked, Make
 from controlplane.fleet.models import Accelerator, Node, Reservation
 from controlplane.traffic.models import UsageMinute
 from engine_adapters.vllm import logs
+from tests.console.calling import make_client
 from tests.deployments.controller.reporting import Reporter, make_observed
 from tests.deployments.making import ADA, make_deployment, make_node, make_replica, make_wish
 
@@ -353,3 +354,18 @@ def test_what_starts_measured_moves_later_predictions_of_their_kind_only() -> No
     assert "Corrected by 4 measured starts" in corrected.assumptions[-1]
     other = known(make_spec(), H100._replace(engine_version="0.31.0")).ledger
     assert other.correction.observations == 0
+
+
+def test_the_console_shows_the_ledger_before_a_deployment_is_made() -> None:
+    make_gpu_node()
+    make_wish()
+    Variant.objects.update(path="Llama-3.1-8B-Instruct")
+    fields = {
+        "engine": "vllm", "name": "chat", "variant": "smollm2/bf16", "pool": "default", "replicas": "1",
+        "tensor_parallel": "1", "pipeline_parallel": "1", "settings.max_model_len": "131072",
+        "settings.gpu_memory_utilization": "0.95",
+    }  # fmt: skip
+    shown = make_client("operator").post("/deployments/new/preview/", fields).content.decode()
+    assert H100.name in shown
+    assert "16.00 GiB for one request of 131072 tokens" in shown
+    assert "Stay at or below 0.92" in shown

@@ -68,10 +68,12 @@ def preview(request: HttpRequest) -> HttpResponse:
     try:
         wish = deployment_wish.read(engine, values)
         command = services.preview_command(wish)
+        ledgers = services.preview_ledgers(wish, name)
     except RefusedError as error:
         return render(request, "deployments/preview.html", {"problem": error})
     context = {
         "command": shlex.join(command) if command else "",
+        "ledgers": ledgers,
         "rest": rest.call("PUT", f"deployments/{name}/", deployment_wish.as_body(wish), version=version),
     }
     return render(request, "deployments/preview.html", context)

@@ -94,7 +94,11 @@ class DeploymentBody(StrictSerializer):
         default=None, allow_null=True, allow_blank=True, max_length=300, write_only=True, help_text="null keeps it."
     )
     note = Text(default="", allow_blank=True, max_length=200)
-    node_labels = Labels(default=dict, help_text="Only nodes that carry all of these are taken.")
+    node_labels = Labels(
+        default=None,
+        allow_null=True,
+        help_text="Only nodes that carry all of these are taken; null keeps what there is.",
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Fills in how many accelerators a replica takes."""
