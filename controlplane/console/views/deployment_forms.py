@@ -22,6 +22,7 @@ from controlplane.deployments.models import Deployment, Engine
 from controlplane.deployments.services import checking
 from controlplane.deployments.services import deployments as services
 from controlplane.deployments.wish import DeploymentWish
+from controlplane.domain import labels
 from controlplane.domain.errors import RefusedError
 from controlplane.fleet import selectors as fleet
 
@@ -145,6 +146,9 @@ def _review(deployment: Deployment, before: DeploymentWish, wish: DeploymentWish
         lines.append(settings_diff.Line("pool", _("Pool"), before.pool, wish.pool))
     if before.replicas != wish.replicas:
         lines.append(settings_diff.Line("replicas", _("Replicas"), str(before.replicas), str(wish.replicas)))
+    before_labels, after_labels = labels.told(before.node_labels or {}), labels.told(wish.node_labels or {})
+    if before_labels != after_labels:
+        lines.append(settings_diff.Line("node_labels", _("Labels of nodes"), before_labels, after_labels))
     if wish.external_key:
         lines.append(settings_diff.Line("external_key", _("Key"), _("the stored one"), _("a new one")))
     body = deployment_wish.as_body(wish)
