@@ -120,9 +120,7 @@ def _dialog(request: HttpRequest, values: Values, row: Pool | None) -> Dialog:
         _("Save") if row else _("Make pool"),
         [_holds(row)] if row else [],
         fields,
-        rest.call(
-            "PUT", f"pools/{name}/", {"purpose": purpose, "hot": hot == "on", "strategy": strategy}, version=version
-        ),
+        rest.call("PUT", f"pools/{name}/", body, version=version),
         back=reverse("pools"),
         version=version if row else None,
     )
