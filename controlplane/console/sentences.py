@@ -40,8 +40,8 @@ WORDS = frozenset(
     {"desired_state", "engine", "field", "kind", "new", "object_kind", "old", "owner_kind", "purpose", "role", "role2"}
 )
 PHRASES = frozenset(
-    {"drained", "exit_text", "message", "outdated", "parts", "reason", "shown", "text", "told", "waiting_why", "what",
-     "why", "wrong"}
+    {"deciding", "drained", "exit_text", "message", "outdated", "parts", "reason", "shown", "text", "told",
+     "waiting_why", "what", "why", "wrong"}
 )  # fmt: skip
 
 

@@ -185,7 +185,8 @@ def _order(choice: Choice) -> tuple[float, ...]:
 def _missing(wish: Wish, fitting: list[Slot], free: list[Slot]) -> str:
     refusals = sorted({refusal for slot in fitting if (refusal := wish.of(slot).refusal)})
     if refusals and not free:
-        return f"can't run it: {refusals[0]}"
+        refusals_told = refusals[0].removesuffix(".")
+        return f"can't run it ({refusals_told})"
     taken = short = 0
     for slot in fitting:
         if not slot.unusable and not wish.of(slot).refusal and not slot.memory.fits(wish.of(slot).size_bytes):

@@ -12,18 +12,6 @@ _ORDER: dict[Strategy, tuple[str, ...]] = {
     "spread": ("foreign", "emulated", "apart", "siblings", "without_model", "shared", "price", "left", "left_bytes"),
     "pack": ("foreign", "emulated", "apart", "without_model", "price", "alone", "left", "left_bytes", "siblings"),
 }
-_BETTER: dict[str, str] = {
-    "foreign": "fewer of its accelerators have processes that are not ours",
-    "emulated": "its accelerators calculate in this precision themselves",
-    "apart": "NVLink joins its accelerators",
-    "siblings": "fewer replicas of the deployment are there",
-    "without_model": "the model's files are there already",
-    "shared": "fewer of its accelerators would be shared",
-    "alone": "more of its accelerators are in use already",
-    "price": "its accelerators cost less",
-    "left": "fewer of its accelerators stay free",
-    "left_bytes": "less memory stays free on its accelerators",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +47,55 @@ NOTHING = Score()
 def why_better(best: Score, other: Score, name: str, strategy: Strategy) -> str:
     """Returns why a node that would do was not taken."""
     pairs = zip(_ORDER[strategy], best.order(strategy), other.order(strategy), strict=True)
-    deciding = next((_BETTER[one] for one, mine, theirs in pairs if mine != theirs), "")
+    deciding = next((_better(one) for one, mine, theirs in pairs if mine != theirs), "")
     return f"would do, but {name} is better: {deciding}" if deciding else f"would do as well as {name}"
+
+
+def _better(name: str) -> str:
+    """What speaks for a node that is better in this."""
+    match name:
+        case "foreign":
+            return "fewer of its accelerators have processes that are not ours"
+        case "emulated":
+            return "its accelerators calculate in this precision themselves"
+        case "apart":
+            return "NVLink joins its accelerators"
+        case "siblings":
+            return "fewer replicas of the deployment are there"
+        case "without_model":
+            return "the model's files are there already"
+        case "shared":
+            return "fewer of its accelerators would be shared"
+        case "alone":
+            return "more of its accelerators are in use already"
+        case "price":
+            return "its accelerators cost less"
+        case "left":
+            return "fewer of its accelerators stay free"
+        case _:
+            return "less memory stays free on its accelerators"
 
 
 def why(score: Score, accelerators: int) -> str:
     """Returns why a node was taken, in sentences."""
+    told = _there(score)
+    what = _remark(score, accelerators)
+    return f"{told} Mind: {what}" if what else told
+
+
+def _there(score: Score) -> str:
     free = f"{score.left} accelerator{'s stay' if score.left != 1 else ' stays'} free there."
-    if score.siblings:
-        there = f"{score.siblings} replica{'s' if score.siblings != 1 else ''} of the deployment there already; {free}"
-    else:
-        there = f"No replica of the deployment was there yet; {free}"
+    if not score.siblings:
+        return f"No replica of the deployment was there yet; {free}"
+    return f"{score.siblings} replica{'s' if score.siblings != 1 else ''} of the deployment there already; {free}"
+
+
+def _remark(score: Score, accelerators: int) -> str:
+    """The worst of what speaks against a node that was taken all the same."""
     if score.foreign:
-        there += f" Processes that are not ours are on {score.foreign} of them; no other place was free."
+        return f"Processes that are not ours are on {score.foreign} of them; no other place was free."
     if score.apart and accelerators > 1:
-        there += " NVLink does not join them; no cards that it joins were free."
+        return "NVLink does not join them; no cards that it joins were free."
     if score.emulated:
-        there += " They do not calculate in this precision themselves, which costs speed."
-    return there
+        return "They do not calculate in this precision themselves, which costs speed."
+    return ""

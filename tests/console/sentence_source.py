@@ -31,7 +31,7 @@ TERMINAL = "controlplane/backup"
 PARTS = {
     "controlplane/domain/placement.py": ("why_not", "_missing", "sentence"),
     "controlplane/domain/placement_cards.py": ("choose", "why_not", "_missing"),
-    "controlplane/domain/placement_scores.py": ("why_better", "why"),
+    "controlplane/domain/placement_scores.py": ("why_better", "why", "_better"),
     "controlplane/deployments/services/model_facts.py": ("of_variant", "_on_disk", "_read"),
     "controlplane/deployments/controller/view.py": ("_slot",),
     "controlplane/deployments/services/checking.py": ("check",),

@@ -225,7 +225,7 @@ def test_a_model_that_does_not_fit_waits_with_the_sum_instead_of_failing_at_its_
     settle()
     row = Replica.objects.get()
     assert row.state == "pending"
-    assert "can't run it: 131.5" in row.reason_message
+    assert "can't run it (131.5" in row.reason_message
     assert {one.card for one in selectors.rejections(row)} == {"", "n1-0"}
 
 

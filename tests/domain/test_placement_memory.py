@@ -69,7 +69,7 @@ def test_a_node_of_cards_that_can_not_run_it_says_so() -> None:
     asked = make_asked(None, refusal="Nothing is left for the cache.")
     found = place(make_need(asked=asked), [make_node("a", make_card(0), make_card(1))], {})
     assert isinstance(found, NoRoom)
-    assert found.reasons["a"] == "can't run it: Nothing is left for the cache."
+    assert found.reasons["a"] == "can't run it (Nothing is left for the cache)"
 
 
 def test_nodes_that_would_do_say_who_was_better() -> None:
