@@ -41,7 +41,8 @@ def test_numbers_out_of_bounds_are_named(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def _run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    environ = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", **variables}
+    nowhere = {"HOME": "/nonexistent", "HEADWORKS_HOME": "/nonexistent"}  # where no stack runs
+    environ = {"PATH": os.environ["PATH"], **nowhere, **variables}
     return subprocess.run(
         [sys.executable, *command], cwd=ROOT, env=environ, capture_output=True, text=True, check=False
     )
