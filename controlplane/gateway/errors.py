@@ -122,8 +122,11 @@ def in_openai_shape(status: int, body: bytes) -> GatewayError | None:
         said = body.decode(errors="replace") if len(body) < MOST_SAID else ""
     if status == HTTPStatus.NOT_FOUND:
         return GatewayError(404, "not_supported", "The engine of this model has no such address: it can't do this.")
-    said = " ".join(said.split()) or "no reason given"
-    return GatewayError(status, "upstream_error", f"The replica answered with status {status}: {said}")
+    said = " ".join(said.split()).rstrip(".")
+    text = f"The replica answered with status {status} and gave no reason."
+    if said:
+        text = f"The replica answered with status {status}: {said}."
+    return GatewayError(status, "upstream_error", text)
 
 
 def failed(error: UpstreamError) -> GatewayError:

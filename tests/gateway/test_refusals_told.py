@@ -20,8 +20,8 @@ from tests.gateway.test_failures import free_port
         ("400 Bad Request", b'{"object":"error","message":"too long"}', "upstream_error", "400: too long"),
         ("400 Bad Request", b'{"error":"too long"}', "upstream_error", "400: too long"),
         ("429 Too Many", b"slow down\n please", "upstream_error", "429: slow down please"),
-        ("500 Internal Server Error", b"", "upstream_error", "no reason given"),
-        ("500 Internal Server Error", b"<html>" + b"x" * 5000, "upstream_error", "no reason given"),
+        ("500 Internal Server Error", b"", "upstream_error", "gave no reason"),
+        ("500 Internal Server Error", b"<html>" + b"x" * 5000, "upstream_error", "gave no reason"),
         ("500 Internal Server Error", b"[1]", "upstream_error", "500: [1]"),
     ],
 )
