@@ -13,7 +13,7 @@ import pytest
 from django.db import connection
 
 from controlplane.accounts.models import User
-from controlplane.embedded import children
+from controlplane.embedded import children, proc
 from controlplane.embedded.children import Child, Service
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,6 +43,9 @@ def home_of_a_stack(tmp_path: Path, transactional_db: None, valkey_server: str) 
     }
     child = Child(Service("controller", ("/bin/sleep", "600"), environ), tmp_path / "log", tmp_path)
     child.start(0.0)
+    assert child.process is not None
+    pid = child.process.pid
+    assert proc.wait_until(lambda: proc.environment(pid) == environ, 20)  # before, it has that of its parent
     children.remember([child], tmp_path / "children.json")
     yield tmp_path
     child.kill()

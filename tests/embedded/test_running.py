@@ -28,6 +28,9 @@ def make_stack_of(tmp_path: Path) -> Iterator[MakeStackOf]:
     def make(environ: dict[str, str]) -> Path:
         child = Child(Service("controller", ("/bin/sleep", "600"), environ), tmp_path / "log", tmp_path)
         child.start(0.0)
+        assert child.process is not None
+        pid = child.process.pid
+        assert proc.wait_until(lambda: proc.environment(pid) == environ, 20)  # before, it has that of its parent
         made.append(child)
         children.remember(made, tmp_path / "children.json")
         return tmp_path
