@@ -235,5 +235,5 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": env.read_str("HEADWORKS_LOG_LEVEL", "INFO")},
+    "root": {"handlers": ["stderr"], "level": env.log_level()},
 }

@@ -37,7 +37,7 @@ _SEPARATORS = {"; ": "；", ", ": "，"}
 # Holes that hold words of Headworks, and holes that hold further sentences or parts of them. All others hold names,
 # numbers and other people's words, which stay as they are.
 WORDS = frozenset(
-    {"desired_state", "engine", "field", "kind", "new", "object_kind", "old", "owner_kind", "purpose", "role", "role2"}
+    {"desired_state", "engine", "field", "kind", "new", "object_kind", "old", "owner_kind", "role", "role2"}
 )
 PHRASES = frozenset(
     {"deciding", "drained", "exit_text", "message", "outdated", "parts", "reason", "shown", "text", "told",

@@ -110,6 +110,7 @@ VERBS: dict[str, Promise] = {
     "replica.drained": _("Replica drained"),
     "replica.draining": _("Replica draining"),
     "replica.failed": _("Replica failed"),
+    "replica.pending": _("Replica pending"),
     "replica.placed": _("Replica placed"),
     "replica.ready": _("Replica ready"),
     "replica.restarted": _("Replica restarted"),
@@ -140,6 +141,7 @@ VERBS: dict[str, Promise] = {
 RULES: dict[str, Promise] = {
     "asked": _("Asked for"),
     "drain_first": _("Drain first"),
+    "endpoint": _("Endpoint"),
     "frozen": _("Frozen"),
     "placement": _("Placement"),
     "replace": _("Replacement"),

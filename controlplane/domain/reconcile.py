@@ -163,7 +163,8 @@ def _external(wanted: Wanted, members: Sequence[Member]) -> list[Action]:
         return [Drop(one.id) for one in members] or ([Remove()] if wanted.leaving else [])
     current = [one for one in members if one.revision == wanted.revision and one.goal == "run"]
     actions: list[Action] = [Drop(one.id) for one in members if one not in current[:1]]
-    return actions if current else [*actions, Create("The endpoint is to be used.")]
+    why = "The endpoint is asked whether it answers; requests go there once it does."
+    return actions if current else [*actions, Create(why, rule="endpoint")]
 
 
 def _towards(wanted: Wanted, running: Sequence[Member], sites: Mapping[str, Site]) -> list[Action]:

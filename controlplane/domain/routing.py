@@ -40,6 +40,7 @@ class RoutedDeployment:
     engine: str
     simulated: bool
     replicas: tuple[RoutedReplica, ...] = ()
+    stopped: bool = False  # nobody wants it to run: asking again does not help
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,8 +75,8 @@ SUMMED: frozenset[str] = frozenset(
     }
 )
 
-# Counted by the engine (through the collector) and by the gateway: the same tokens, so the engine's count is taken and
-# the gateway's only where no engine tells.
+# Counted by the engine (through the collector) and by the gateway: the same tokens, so one count is taken. It is the
+# gateway's, as an engine counts also what nobody asked for: the small generations by which an idle one is looked after.
 COUNTED_TWICE: frozenset[str] = frozenset({"tokens_per_s", "prompt_tokens_per_s"})
 COLLECTOR = "collector"
 GATEWAY = "gateway"
@@ -160,7 +160,7 @@ class Merge:
         """Returns one value for each field that any part has: the sum for `SUMMED`, else the weighted mean."""
         merged: dict[str, float] = {}
         for (name, kind), (total, weight) in self._sums.items():
-            if kind == GATEWAY and (name, COLLECTOR) in self._sums:
+            if kind == COLLECTOR and (name, GATEWAY) in self._sums:
                 continue
             if name in SUMMED:
                 merged[name] = merged.get(name, 0.0) + total

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from controlplane.domain.routing import CoolDowns, RoutedDeployment, RoutedKey, RoutedReplica, choose_replica
 from controlplane.gateway.asks import Ask
 from controlplane.gateway.client import Client, Headers
-from controlplane.gateway.errors import GatewayError, failed, no_replica, stopping, unreachable
+from controlplane.gateway.errors import GatewayError, failed, no_replica, stopped, stopping, unreachable
 from controlplane.gateway.metering import Meter
 from controlplane.gateway.relay import Relay
 from controlplane.lib.upstream import Pool
@@ -40,6 +40,7 @@ class Call:
     client: Client
     request_id: str
     arrived_at: float
+    hops: int = 0  # gateways that it has come through before
     relay: Relay | None = None
     tried: list[str] = field(default_factory=list)
 
@@ -91,6 +92,8 @@ class Forwarder:
     def _choose(self, call: Call) -> RoutedReplica:
         """A replica that cools down is chosen only when there is no other."""
         replicas = call.deployment.replicas
+        if call.deployment.stopped and not replicas:
+            raise stopped(call.ask.model)
         self._turn += 1
         tried = call.tried
         if len(tried) >= MOST_REPLICAS_TRIED or len(tried) >= len(replicas) > 0:
@@ -106,9 +109,9 @@ class Forwarder:
     async def _attempt(self, call: Call, replica: RoutedReplica) -> UpstreamError | None:
         """Returns the error when the replica took no connection (it may be tried elsewhere), else None."""
         pool = call.pools[replica.id]
-        request = pool.request(
-            call.path, call.request_id, call.ask.body_for(replica.model, exact=call.deployment.engine == EXTERNAL)
-        )
+        external = call.deployment.engine == EXTERNAL
+        body = call.ask.body_for(replica.model, exact=external)
+        request = pool.request(call.path, call.request_id, body, call.hops + 1 if external else 0)
         connection = pool.take()
         reused = connection is not None
         while True:

@@ -116,3 +116,14 @@ def test_an_accelerator_is_cordoned_on_the_version_of_its_node(operator: APIClie
     url = "/api/v1/nodes/n1/accelerators/n1-0/cordon/"
     assert operator.post(url, headers={"If-Match": old}).status_code == 200
     assert operator.post("/api/v1/nodes/n1/accelerators/n1-1/cordon/", headers={"If-Match": old}).status_code == 412
+
+
+@pytest.mark.parametrize("tag", ['"99-x"', "1", '"nonsense"', '"1-abc", "2-abc"'])
+def test_what_is_no_etag_of_ours_is_refused_and_said(operator: APIClient, tag: str) -> None:
+    make_deployment("chat")
+    answer = operator.post("/api/v1/deployments/chat/stop/", headers={"If-Match": tag})
+    assert answer.status_code == 412
+    told = error(answer)
+    assert told["message"] == "What was sent is no version of the deployment chat."
+    assert set(told["details"]) == {"hint", "version"}
+    assert "quotation marks" in told["details"]["hint"]

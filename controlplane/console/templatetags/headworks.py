@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from controlplane.console import frame, memory, memory_parts, sentences, units, words
+from controlplane.console import frame, journal_links, memory, memory_parts, sentences, units, words
 
 register = template.Library()
 
@@ -106,14 +106,15 @@ def live_meter(subject: str, field: str, samples: Mapping[str, Mapping[str, Any]
 
 
 @register.simple_tag
-def spark(subject: str, field: str, css: str = "") -> SafeString:
-    """A line of the last five minutes without axes, drawn by the browser."""
+def spark(subject: str, field: str, begins: datetime, css: str = "") -> SafeString:
+    """A line of the last five minutes without axes, drawn by the browser; what was before `begins` is left out."""
     return format_html(
-        '<svg class="spark {}" data-spark="{}" data-field="{}" viewBox="0 0 100 24" preserveAspectRatio="none" '
-        'aria-hidden="true"></svg>',
+        '<svg class="spark {}" data-spark="{}" data-field="{}" data-begins="{}" viewBox="0 0 100 24" '
+        'preserveAspectRatio="none" aria-hidden="true"></svg>',
         css,
         subject,
         field,
+        plain(begins.timestamp()),
     )
 
 
@@ -324,10 +325,10 @@ def split(text: str) -> list[str]:
     return text.split(",")
 
 
-@register.filter
-def object_url(kind: str, object_id: str) -> str:
-    """Where an object of the journal has its page; "" when it has none."""
-    return frame.object_url(kind, object_id)
+@register.simple_tag
+def linked(rows: Iterable[journal_links.Row], wanted: object = True) -> list[tuple[journal_links.Row, str]]:
+    """Rows of the journal, each with where its object has its page; "" when it has none, or none is wanted."""
+    return journal_links.linked(rows) if wanted else [(row, "") for row in rows]
 
 
 @register.simple_tag

@@ -37,8 +37,9 @@ def overview(request: HttpRequest, name: str) -> HttpResponse:
         "deployment/overview.html",
         {
             **_head(deployment, "overview"),
-            "charts": charts.deployment(name),
-            "usage": usage.of_deployment(name, timezone.now()),
+            "charts": charts.deployment(name, external=deployment.engine == Engine.EXTERNAL),
+            "begins": deployment.created_at.timestamp(),
+            "usage": usage.of_deployment(name, timezone.now(), since=deployment.created_at),
             "chat": rest.chat(name, _("What is the capital of France?")),
         },
     )
@@ -143,12 +144,12 @@ def journal(request: HttpRequest, name: str) -> HttpResponse:
 def head(request: HttpRequest, name: str) -> HttpResponse:
     """The header with the work that is under way, fetched again after a change."""
     tab = request.GET.get("tab", "overview")
-    return render(request, "deployment/head.html", _head(selectors.deployment(name), tab))
+    return render(request, "deployment/head.html", {**_head(selectors.deployment(name), tab), "fragment": True})
 
 
 @page()
 def marks(request: HttpRequest, name: str) -> HttpResponse:
-    """Revisions and decisions as marks of the time axis."""
+    """Revisions and decisions as marks of the time axis; those of a predecessor of the same name are not its own."""
     return JsonResponse({"marks": _marks(selectors.deployment(name))})
 
 
@@ -190,7 +191,7 @@ def _marks(deployment: Deployment) -> list[dict[str, object]]:
             "title": _decided(decision),
             "text": sentences.said(decision.why),
         }
-        for decision in journal_selectors.decisions(deployment=deployment.name)[:_MARKS]
+        for decision in journal_selectors.decisions(deployment=deployment.name, since=deployment.created_at)[:_MARKS]
     )
     found.extend(
         {
@@ -199,7 +200,9 @@ def _marks(deployment: Deployment) -> list[dict[str, object]]:
             "title": _("Replica %(id)s failed") % {"id": event.object_id},
             "text": sentences.said(event.message),
         }
-        for event in journal_selectors.events(deployment=deployment.name, verb="replica.failed")[:_MARKS]
+        for event in journal_selectors.events(
+            deployment=deployment.name, verb="replica.failed", since=deployment.created_at
+        )[:_MARKS]
     )
     return found
 

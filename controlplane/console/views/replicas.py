@@ -32,7 +32,11 @@ def replica(request: HttpRequest, replica_id: str) -> HttpResponse:
     """The page of one replica."""
     row = selectors.replica(replica_id)
     lines = log_lines(row) if roles.may(request, LOGS) else None
-    context = {**_head(row), "charts": charts.replica(row.pk), "lines": lines}
+    context = {
+        **_head(row),
+        "charts": charts.replica(row.pk, external=row.deployment.engine == Engine.EXTERNAL),
+        "lines": lines,
+    }
     return render(request, "replica/detail.html", context)
 
 

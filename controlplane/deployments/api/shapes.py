@@ -109,7 +109,7 @@ class DeploymentBody(StrictSerializer):
 class DeploymentQuery(PageQuery):
     """Filters of deployments."""
 
-    state = serializers.ChoiceField(selectors.STATUSES, required=False)
+    status = serializers.ChoiceField(selectors.STATUSES, required=False, source="state")
     engine = serializers.ChoiceField(Engine.choices, required=False)
     pool = serializers.CharField(required=False, max_length=63)
     search = serializers.CharField(required=False, max_length=100, help_text="Part of a deployment's or model's name.")

@@ -17,7 +17,7 @@ from django.utils import timezone
 from controlplane import dispatch
 from controlplane.deployments.controller import view
 from controlplane.deployments.models import Deployment, Engine, Replica
-from controlplane.deployments.services import predictions, steps
+from controlplane.deployments.services import endpoints, predictions, steps
 from controlplane.domain import reconcile
 from controlplane.domain.desired import AssignedAccelerator
 from controlplane.domain.placement import Rejected
@@ -122,7 +122,7 @@ def _create(deployment: Deployment, action: Create) -> None:
     )
     _decide(action.rule, deployment, row.pk, before="", after="pending", why=action.why)
     if deployment.engine == Engine.EXTERNAL:
-        dispatch.send_on_commit(dispatch.PROBE_EXTERNAL, expires_s=15)
+        dispatch.send_on_commit(dispatch.PROBE_EXTERNAL, expires_s=endpoints.PROBE_EXPIRES_S)
 
 
 def _place(deployment: Deployment, action: Place, fleet: view.Fleet) -> bool:

@@ -11,7 +11,7 @@ from django.utils import timezone
 from controlplane import dispatch
 from controlplane.deployments import selectors
 from controlplane.deployments.models import Deployment, DesiredState, Engine, Revision
-from controlplane.deployments.services import checking, preview
+from controlplane.deployments.services import checking, endpoints, preview
 from controlplane.deployments.services.checking import Checked
 from controlplane.deployments.wish import DeploymentWish
 from controlplane.domain import labels
@@ -58,6 +58,8 @@ def apply(*, actor: Actor, name: str, wish: DeploymentWish, expected_version: in
     if deployment.revision is None or deployment.revision.hash != checked.hash:
         deployment.revision = _next_revision(actor, deployment, wish, checked)
     _save(actor, deployment, "deployment.changed", _sentence(numbers), numbers)
+    if "external_key" in numbers:
+        endpoints.ask_anew(deployment)
     return Applied(deployment, changed=True, created=False)
 
 
@@ -200,6 +202,8 @@ def _create(actor: Actor, name: str, wish: DeploymentWish, checked: Checked) -> 
     numbers = {"replicas": wish.replicas, "engine": wish.engine, "pool": wish.pool, "variant": wish.variant}
     replicas = f"{wish.replicas} replica{'s' if wish.replicas != 1 else ''}"
     message = f"Made with {replicas} on {wish.engine}; it is to be {wish.desired_state}."
+    if wish.engine == Engine.EXTERNAL:
+        message = f"Made for an external endpoint; it is to be {wish.desired_state}."
     _tell(actor, deployment, "deployment.created", message, numbers)
     return deployment
 

@@ -46,7 +46,11 @@ def apply(
     )
     if applied.changed:
         verb = "pool.created" if applied.created else "pool.changed"
-        _tell(actor, name, verb, f"Pool {name} is {purpose} and {'hot' if hot else 'cold'}.")
+        work = "online and offline" if purpose == "mixed" else "offline"
+        if purpose == "online":
+            work = "online"
+        nodes = "are kept running" if hot else "need not be kept running"
+        _tell(actor, name, verb, f"Pool {name} is for {work} work; its nodes {nodes}.")
     return applied
 
 
