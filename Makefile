@@ -54,5 +54,5 @@ chromium:
 test: prepare lint chromium  ## everything, on real services, a real engine and a real browser
 	$(ENGINE) $(RUN) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
-bench: dev-env prepare  ## measure the gateway beside its peers, the collector and the controller on this machine
+bench: dev-env prepare  ## measure the gateway beside its peers, the collector, the controller and what is predicted
 	$(RUN) -m benchmarks.run

@@ -19,13 +19,17 @@ from controlplane.embedded import valkey
 ROOT = Path(__file__).resolve().parent.parent
 
 PEERS = ("nginx", "vllm-router", "litellm")
-# name -> what it measures; each is `python -m benchmarks.<name>` with --json
+# name -> what it measures; each is `python -m benchmarks.<name>` and prints JSON
 PARTS = {
     "scrape": "CPU of reading one scrape of an engine",
     "collector": "CPU of a node's collector with 60 replicas",
     "reports": "what the controller takes for a fleet of 200 nodes",
+    "ledger": "how far the memory ledger is from what engines logged",
+    "performance_model": "how far the latency model is from what was published",
+    "parallelism": "whether the advice on parallelism is what was measured",
 }
-ARGUMENTS = {"reports": ["--nodes", "200"]}
+ARGUMENTS = {"reports": ["--nodes", "200", "--json"], "ledger": [], "performance_model": []}
+OWN_TABLE = frozenset({"ledger", "performance_model"})  # on standard error
 
 
 def main() -> int:
@@ -46,16 +50,19 @@ def main() -> int:
 
 def _run_part(name: str) -> int:
     print(f"\n{name}: {PARTS[name]}", flush=True)
-    command = [sys.executable, "-m", f"benchmarks.{name}", "--json", *ARGUMENTS.get(name, [])]
+    command = [sys.executable, "-m", f"benchmarks.{name}", *ARGUMENTS.get(name, ["--json"])]
     with _own_valkey() as address:
         environment = {**os.environ, "REDIS_URL": address}
         done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         print(f"  failed with exit status {done.returncode}")
         return 1
+    if not done.stdout.strip():
+        print("  skipped")
+        return 0
     figures = json.loads(done.stdout)
-    for line in _lines(figures):
-        print(line)
+    if name not in OWN_TABLE:
+        print("\n".join(_lines(figures)))
     written = ROOT / "benchmarks" / "results" / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}.json"
     written.parent.mkdir(exist_ok=True)
     written.write_text(json.dumps(figures, indent=2) + "\n")
@@ -68,7 +75,7 @@ def _lines(figures: dict[str, object], depth: int = 1) -> Iterator[str]:
             yield f"{'  ' * depth}{name}"
             yield from _lines(value, depth + 1)
         else:
-            yield f"{'  ' * depth}{name:<{40 - 2 * depth}}{value:>12}"
+            yield f"{'  ' * depth}{name:<{40 - 2 * depth}}{value!s:>12}"
 
 
 @contextmanager

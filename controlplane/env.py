@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
 
 class SettingError(Exception):
     """An environment variable is missing or can't be read; the message names it and says what would be right."""
@@ -68,6 +70,14 @@ def read_secret(name: str, default: str | None = None) -> str:
         except OSError as error:
             raise SettingError(f"{name}_FILE={path!r} can't be read: {error.strerror}.") from error
     return read_str(name, default)
+
+
+def log_level() -> str:
+    """Returns `HEADWORKS_LOG_LEVEL`: DEBUG, INFO, WARNING, ERROR or CRITICAL."""
+    level = read_str("HEADWORKS_LOG_LEVEL", "INFO")
+    if level not in LEVELS:
+        raise SettingError(f"HEADWORKS_LOG_LEVEL={level!r} is none of {', '.join(LEVELS)}.")
+    return level
 
 
 def headworks_home() -> Path:

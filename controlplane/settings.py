@@ -187,7 +187,11 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": r"/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
-    "ENUM_NAME_OVERRIDES": {"StepKindEnum": ["cap_tokens", "divert", "shed"]},
+    "ENUM_NAME_OVERRIDES": {
+        "StepKindEnum": ["cap_tokens", "divert", "shed"],
+        "PlannerPurposeEnum": ["interactive", "offline"],
+        "PurposeEnum": "controlplane.fleet.models.Pool.Purpose",
+    },
 }
 
 REDIS_URL = valkey.url()
@@ -232,5 +236,5 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": env.read_str("HEADWORKS_LOG_LEVEL", "INFO")},
+    "root": {"handlers": ["stderr"], "level": env.log_level()},
 }

@@ -40,8 +40,17 @@ def test_numbers_out_of_bounds_are_named(monkeypatch: pytest.MonkeyPatch) -> Non
             env.read_int("HEADWORKS_X", 1, low=1, high=65535)
 
 
+def test_a_log_level_that_does_not_exist_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWORKS_LOG_LEVEL", "loud")
+    with pytest.raises(env.SettingError, match="HEADWORKS_LOG_LEVEL='loud' is none of DEBUG, INFO"):
+        env.log_level()
+    done = _run("-m", "controlplane.gateway", HEADWORKS_LOG_LEVEL="loud")
+    assert "HEADWORKS_LOG_LEVEL" in done.stderr and "Traceback" not in done.stderr
+
+
 def _run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    environ = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", **variables}
+    nowhere = {"HOME": "/nonexistent", "HEADWORKS_HOME": "/nonexistent"}  # where no stack runs
+    environ = {"PATH": os.environ["PATH"], **nowhere, **variables}
     return subprocess.run(
         [sys.executable, *command], cwd=ROOT, env=environ, capture_output=True, text=True, check=False
     )

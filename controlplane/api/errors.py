@@ -74,7 +74,8 @@ _INTERNAL = "Something went wrong here. The log of the console says what."
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:
     """Answers an address that no pattern matches."""
-    return JsonResponse(body("not_found", "There is nothing at this address."), status=404)
+    details = {"hint": "/api/schema/ describes every address."}
+    return JsonResponse(body("not_found", "There is nothing at this address.", details), status=404)
 
 
 def server_error(request: HttpRequest) -> JsonResponse:

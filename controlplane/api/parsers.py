@@ -1,4 +1,4 @@
-"""Reading request bodies: JSON, at most `LIMIT_BYTES`, and nothing in it that could not be stored."""
+"""Reading request bodies: JSON, at most `LIMIT_BYTES` (a view may take more), nothing that could not be stored."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ _DEEPEST = 32
 
 
 class TooLargeError(exceptions.APIException):
-    """The body is larger than `LIMIT_BYTES`."""
+    """The body is larger than the view takes."""
 
     status_code = status.HTTP_413_REQUEST_ENTITY_TOO_LARGE
-    default_detail = f"The body is larger than {LIMIT_BYTES // 1024} KiB."
     default_code = "too_large"
+
+    def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
+        super().__init__(f"The body is larger than {limit_bytes // 1024} KiB.")
 
 
 class StrictJSONParser(BaseParser):
@@ -30,14 +32,15 @@ class StrictJSONParser(BaseParser):
 
     media_type = "application/json"
     renderer_class = JSONRenderer
+    limit_bytes = LIMIT_BYTES
 
     def parse(
         self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> Any:
         """Returns the plain values of the body; raises ParseError or TooLargeError."""
-        raw = stream.read(LIMIT_BYTES + 1)
-        if len(raw) > LIMIT_BYTES:
-            raise TooLargeError
+        raw = stream.read(self.limit_bytes + 1)
+        if len(raw) > self.limit_bytes:
+            raise TooLargeError(self.limit_bytes)
         try:
             value = json.loads(raw.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant)
         except (ValueError, RecursionError) as error:

@@ -100,6 +100,23 @@ class Facts(serializers.DictField):
     """A JSON object whose content is not prescribed."""
 
 
+@extend_schema_field({"type": "object", "additionalProperties": {"type": "string"}})
+class Labels(serializers.Field[Any, Any, Any, Any]):
+    """Names with values, both strings."""
+
+    default_error_messages = {"object": "Give an object of labels: a string for each name."}
+
+    def to_internal_value(self, data: Any) -> dict[str, str]:
+        """Returns the labels; what a name and a value may be is checked by the service."""
+        if not isinstance(data, dict) or not all(isinstance(value, str) for value in data.values()):
+            self.fail("object")
+        return data
+
+    def to_representation(self, value: Any) -> Any:
+        """Returns the labels as they are."""
+        return value
+
+
 _SETTING = {"type": ["string", "number", "boolean", "null"]}
 
 

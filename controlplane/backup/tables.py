@@ -19,6 +19,7 @@ KEPT = (
     "deployments.Deployment",
     "deployments.Revision",
     "deployments.Freeze",
+    "deployments.LedgerRow",
     "traffic.Tier",
     "traffic.KeyTier",
     "traffic.Quota",

@@ -40,14 +40,16 @@ class Chart:
         return asdict(self)
 
 
-def deployment(name: str) -> list[Chart]:
+def deployment(name: str, *, external: bool) -> list[Chart]:
     """Returns the charts of a deployment."""
-    return _engine(f"deployment:{name}", gateway=True)
+    subject = f"deployment:{name}"
+    return _endpoint(subject) if external else _engine(subject, gateway=True)
 
 
-def replica(replica_id: str) -> list[Chart]:
+def replica(replica_id: str, *, external: bool) -> list[Chart]:
     """Returns the charts of a replica."""
-    return _engine(f"replica:{replica_id}", gateway=False)
+    subject = f"replica:{replica_id}"
+    return _endpoint(subject) if external else _engine(subject, gateway=False)
 
 
 def node(name: str, *, has_cards: bool) -> list[Chart]:
@@ -93,17 +95,32 @@ def _engine(subject: str, *, gateway: bool) -> list[Chart]:
     ttft, tpot = _percentiles("ttft", "ttft"), _percentiles("tpot", "tpot")
     if not gateway:  # several engines' percentiles have no meaningful sum
         ttft, tpot = (*ttft, *_engine_says("engine_ttft")), (*tpot, *_engine_says("engine_itl"))
-    found = [
-        Chart("tokens", _("Output tokens"), "tok/s", "rate", (Series("tokens_per_s", _("now"), "tokens"),), subject),
-        Chart("batch", _("Requests in the engine"), _("requests"), "count", running, subject),
+    batch = Chart("batch", _("Requests in the engine"), _("requests"), "count", running, subject)
+    kv = Chart("kv", _("KV cache in use"), "%", "percent", (Series("kv_usage", _("now"), "kv"),), subject, 1.0)
+    found = [_tokens(subject), batch, *_latencies(subject, ttft, tpot), kv]
+    return [*found, _gateway(subject)] if gateway else found
+
+
+def _endpoint(subject: str) -> list[Chart]:
+    """Of an external endpoint is known what went through the gateway, and nothing of what is inside."""
+    latencies = _latencies(subject, _percentiles("ttft", "ttft"), _percentiles("tpot", "tpot"))
+    return [_tokens(subject), _gateway(subject), *latencies]
+
+
+def _tokens(subject: str) -> Chart:
+    return Chart("tokens", _("Output tokens"), "tok/s", "rate", (Series("tokens_per_s", _("now"), "tokens"),), subject)
+
+
+def _latencies(subject: str, ttft: tuple[Series, ...], tpot: tuple[Series, ...]) -> list[Chart]:
+    return [
         Chart("ttft", _("Time to first token, last 60 s"), "s", "latency", ttft, subject),
         Chart("tpot", _("Time per output token, last 60 s"), "s", "latency", tpot, subject),
-        Chart("kv", _("KV cache in use"), "%", "percent", (Series("kv_usage", _("now"), "kv"),), subject, 1.0),
     ]
-    if gateway:
-        queue = (
-            Series("gateway_queue", _("queued"), "waiting", "dashed"),
-            Series("gateway_in_flight", _("in flight"), "running"),
-        )
-        found.append(Chart("gateway", _("Requests in the gateway"), _("requests"), "count", queue, subject))
-    return found
+
+
+def _gateway(subject: str) -> Chart:
+    queue = (
+        Series("gateway_queue", _("queued"), "waiting", "dashed"),
+        Series("gateway_in_flight", _("in flight"), "running"),
+    )
+    return Chart("gateway", _("Requests in the gateway"), _("requests"), "count", queue, subject)

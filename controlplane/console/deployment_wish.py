@@ -11,6 +11,7 @@ from controlplane.console.dialogs import Field, Values
 from controlplane.console.settings_diff import fields_of
 from controlplane.deployments.models import Engine
 from controlplane.deployments.wish import DeploymentWish
+from controlplane.domain import labels
 from controlplane.domain.desired import SettingValue
 from controlplane.domain.errors import RefusedError
 from controlplane.fleet import selectors as fleet
@@ -55,6 +56,14 @@ def place_fields(values: Values) -> list[Field]:
             help=_("Groups of layers one after another."),
             minimum=1,
             maximum=64,
+        ),
+        Field(
+            "node_labels",
+            _("Labels of nodes"),
+            "text",
+            values.get("node_labels", ""),
+            help=_("Only nodes that carry all of these are taken."),
+            placeholder="disk=nvme, zone=a",
         ),
     ]
 
@@ -105,6 +114,7 @@ def read(engine: str, values: Values, desired_state: str = "running") -> Deploym
     problems: dict[str, str] = {}
     numbers = {name: _whole(values.get(name, ""), 1, name, problems) for name in _PLACE}
     settings = _settings(engine, values, problems)
+    node_labels = _labels(values.get("node_labels", ""), problems)
     if problems:
         raise RefusedError("invalid", _("Some fields can't be read."), fields=problems)
     return DeploymentWish(
@@ -117,6 +127,7 @@ def read(engine: str, values: Values, desired_state: str = "running") -> Deploym
         pipeline_parallel=numbers["pipeline_parallel"],
         accelerators_per_replica=numbers["tensor_parallel"] * numbers["pipeline_parallel"],
         settings=settings,
+        node_labels=node_labels,
         note=values.get("note", "").strip(),
     )
 
@@ -131,6 +142,7 @@ def filled(wish: DeploymentWish) -> dict[str, str]:
         "pipeline_parallel": str(wish.pipeline_parallel),
         "external_url": wish.external_url,
         "external_model": wish.external_model,
+        "node_labels": labels.told(wish.node_labels or {}),
     }
     return values | {f"settings.{name}": _as_text(value) for name, value in wish.settings.items()}
 
@@ -149,6 +161,7 @@ def as_body(wish: DeploymentWish) -> dict[str, object]:
         "tensor_parallel": wish.tensor_parallel,
         "pipeline_parallel": wish.pipeline_parallel,
         "settings": dict(wish.settings),
+        "node_labels": None if wish.node_labels is None else dict(wish.node_labels),
     }
 
 
@@ -191,6 +204,17 @@ def _settings(engine: str, values: Values, problems: dict[str, str]) -> Mapping[
             value = _setting(one, text, problems)
             if value is not None:
                 found[one.name] = value
+    return found
+
+
+def _labels(text: str, problems: dict[str, str]) -> dict[str, str]:
+    """Labels as people write them: name=value, with commas in between."""
+    found: dict[str, str] = {}
+    for piece in (one.strip() for one in text.split(",") if one.strip()):
+        name, equals, value = piece.partition("=")
+        if not equals:
+            problems["node_labels"] = _("Write labels as name=value, with commas in between.")
+        found[name.strip()] = value.strip()
     return found
 
 

@@ -73,6 +73,7 @@ def _nav(request: HttpRequest, user: User) -> list[NavItem]:
         (_("Deployments"), "deployments", reverse("deployments"), False),
         (_("Nodes"), "nodes", reverse("nodes"), False),
         (_("Models"), "models", reverse("models"), False),
+        (_("Planner"), "planner", reverse("planner"), True),
         (_("Pools"), "pools", reverse("pools"), True),
         (_("Journal"), "journal", reverse("journal"), True),
         (_("Access"), "access", reverse("access"), True),

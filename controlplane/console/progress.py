@@ -15,7 +15,7 @@ from django.utils.translation import ngettext
 
 from controlplane.console import sentences, words
 from controlplane.deployments import selectors
-from controlplane.deployments.models import Deployment, DesiredState, Replica, ReplicaState
+from controlplane.deployments.models import Deployment, DesiredState, Engine, Replica, ReplicaState
 from controlplane.fleet.models import Node
 
 _PATH_UP = (ReplicaState.PENDING, ReplicaState.PLACED, ReplicaState.STARTING, ReplicaState.WARMING, ReplicaState.READY)
@@ -76,8 +76,11 @@ def of(deployment: Deployment) -> Progress:
     wanted = deployment.replicas_wanted if _wants(deployment) else 0
     missing = max(0, wanted - numbers["run"])
     settled = not numbers["moving"] and not missing and status not in ("starting", "draining")
-    expected = None if settled else expected_start_s(deployment)
+    external = deployment.engine == Engine.EXTERNAL
+    expected = None if settled or external else expected_start_s(deployment)
     steps = _steps(rows.filter(_MOVING).order_by("created_at"), expected) if numbers["moving"] else []
+    if external:
+        return Progress(settled, _endpoint_sentence(status), steps, None, numbers["ready"], wanted)
     sentence = _sentence(status, numbers["ready"], wanted, numbers["moving"])
     more = numbers["moving"] - len(steps)
     return Progress(settled, sentence, steps, expected, numbers["ready"], wanted, missing, more)
@@ -125,7 +128,8 @@ def _line(name: str, row: Deployment | None) -> Line:
     status = selectors.status(row)
     wanted = row.replicas_wanted if _wants(row) else 0
     ready, live = getattr(row, "replicas_ready", 0), getattr(row, "replicas_live", 0)
-    sentence = _sentence(status, ready, wanted, live)
+    external = row.engine == Engine.EXTERNAL
+    sentence = _endpoint_sentence(status) if external else _sentence(status, ready, wanted, live)
     return Line(name, reverse("deployment", args=[name]), status, sentence, status in ("ready", "stopped"))
 
 
@@ -161,10 +165,28 @@ def _sentence(status: str, ready: int, wanted: int, moving: int) -> str:
         return _("Stopped. Nothing runs.")
     if wanted == 0:
         return ngettext("%(n)d replica is ending.", "%(n)d replicas are ending.", moving) % {"n": moving}
-    return _("%(ready)d of %(wanted)d replicas are ready.") % {"ready": ready, "wanted": wanted}
+    return replicas_ready(ready, wanted)
+
+
+def replicas_ready(ready: int, wanted: int) -> str:
+    """Returns how many are ready of those that are wanted."""
+    return _("Replicas ready: %(ready)d of %(wanted)d.") % {"ready": ready, "wanted": wanted}
+
+
+def _endpoint_sentence(status: str) -> str:
+    told = {
+        "stopped": _("Stopped. No request goes to the endpoint."),
+        "draining": _("The endpoint is being taken out; it runs on."),
+        "ready": _("The endpoint answers."),
+        "failed": _("The endpoint can't be used now. It is asked again and again."),
+    }
+    return told.get(status) or _("The endpoint is asked whether it answers.")
 
 
 def _step(row: Replica, expected: float | None, now: datetime) -> Step:
+    if row.deployment.engine == Engine.EXTERNAL:  # it is asked, and that is all: no process, no stages
+        told = f"{sentences.said(row.reason_message)} {sentences.said(row.reason_hint)}".strip()
+        return Step(row.pk, row.state, row.state_since, None, told)
     if row.goal == "stop" or row.state in _LEAVING:
         lasted = (now - row.state_since).total_seconds()
         share = min(1.0, lasted / row.drain_timeout_s) if row.state in _LEAVING and row.drain_timeout_s > 0 else None

@@ -37,11 +37,11 @@ _SEPARATORS = {"; ": "；", ", ": "，"}
 # Holes that hold words of Headworks, and holes that hold further sentences or parts of them. All others hold names,
 # numbers and other people's words, which stay as they are.
 WORDS = frozenset(
-    {"desired_state", "engine", "field", "kind", "new", "object_kind", "old", "owner_kind", "purpose", "role", "role2"}
+    {"desired_state", "engine", "field", "kind", "new", "object_kind", "old", "owner_kind", "role", "role2"}
 )
 PHRASES = frozenset(
-    {"drained", "exit_text", "message", "outdated", "parts", "reason", "shown", "text", "told", "waiting_why", "what",
-     "why", "wrong"}
+    {"deciding", "drained", "exit_text", "message", "outdated", "parts", "reason", "shown", "text", "told",
+     "waiting_why", "what", "why", "wrong"}
 )  # fmt: skip
 
 
@@ -188,14 +188,22 @@ def said(text: str) -> str:
     return _said(language, text)
 
 
+def said_part(text: str) -> str:
+    """Returns a part of a sentence, such as why a node was passed over, as `said` does a whole one."""
+    language = get_language() or "en"
+    if not text or language.startswith("en") or len(text) > LONGEST:
+        return text
+    return _said(language, text, part=True)
+
+
 def is_foreign(text: str) -> bool:
     """Returns whether a text is English on a page that is not: it then says so to screen readers."""
     return not (get_language() or "en").startswith("en") and bool(_LETTERS.search(text)) and max(text) < "\u2e80"
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _said(language: str, text: str) -> str:
-    found = Reader(_book(language)).sentence(text)
+def _said(language: str, text: str, *, part: bool = False) -> str:
+    found = Reader(_book(language)).sentence(text, part=part)
     return found.text if found else text
 
 

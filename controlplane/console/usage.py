@@ -29,11 +29,12 @@ class Used:
         return self.prompt_tokens + self.completion_tokens
 
 
-def of_deployment(name: str, now: datetime) -> list[Used]:
-    """Returns what went through a deployment in the last hour and the last day."""
+def of_deployment(name: str, now: datetime, *, since: datetime) -> list[Used]:
+    """Returns what went through a deployment in the last hour and the last day; `since`: when it was made."""
     words = (_("Last hour"), _("Last 24 hours"))
+    first = since.replace(second=0, microsecond=0)  # usage is kept by whole minutes
     return [
-        _used(word, selectors.totals("deployment", [name], since=now - span).get(name, {}))
+        _used(word, selectors.totals("deployment", [name], since=max(first, now - span)).get(name, {}))
         for word, span in zip(words, _SPANS, strict=True)
     ]
 

@@ -63,6 +63,21 @@ OTHERS: dict[str, Promise] = {
     "off": _("off"),
 }
 
+LIMITS: dict[str, Promise] = {  # parts of a step of the latency model
+    "memory": _("reading the weights"),
+    "experts": _("reading the experts"),
+    "kv": _("reading the KV cache"),
+    "compute": _("calculation"),
+    "communication": _("communication between cards"),
+    "launch": _("starting kernels"),
+    "host": _("the engine's own work"),
+    "requests": _("the engine's own work for each request"),
+    "prompts": _("prompts in between"),
+    "memory for cache": _("memory for the KV cache"),
+}
+
+SUPPORT: dict[str, Promise] = {"native": _("native"), "emulated": _("unpacked"), "none": _("not supported")}
+
 VERBS: dict[str, Promise] = {
     "api_key.created": _("API key made"),
     "api_key.revoked": _("API key revoked"),
@@ -94,7 +109,9 @@ VERBS: dict[str, Promise] = {
     "node.drained": _("Node drained"),
     "node.forgotten": _("Node forgotten"),
     "node.joined": _("Node joined"),
+    "node.labelled": _("Labels changed"),
     "node.lost": _("Node lost"),
+    "node.memory_not_back": _("Memory is not back"),
     "node.moved": _("Node moved"),
     "node.restarted": _("Node worker restarted"),
     "node.uncordoned": _("Node uncordoned"),
@@ -110,6 +127,7 @@ VERBS: dict[str, Promise] = {
     "replica.drained": _("Replica drained"),
     "replica.draining": _("Replica draining"),
     "replica.failed": _("Replica failed"),
+    "replica.pending": _("Replica pending"),
     "replica.placed": _("Replica placed"),
     "replica.ready": _("Replica ready"),
     "replica.restarted": _("Replica restarted"),
@@ -146,6 +164,7 @@ VERBS: dict[str, Promise] = {
 RULES: dict[str, Promise] = {
     "asked": _("Asked for"),
     "drain_first": _("Drain first"),
+    "endpoint": _("Endpoint"),
     "frozen": _("Frozen"),
     "placement": _("Placement"),
     "replace": _("Replacement"),
@@ -234,3 +253,13 @@ def inside(name: str) -> str:
     """Returns the word for a stored name that stands inside a sentence, however it is written there."""
     known = FIELDS.get(name) or STATES.get(name) or OTHERS.get(name) or OTHERS.get(name.lower())
     return str(known or name)
+
+
+def limit(name: str) -> str:
+    """Returns the word for what limits a step of the latency model."""
+    return str(LIMITS.get(name, name))
+
+
+def support(name: str) -> str:
+    """Returns the word for how a card calculates in a precision."""
+    return str(SUPPORT.get(name, name))

@@ -40,6 +40,7 @@ class Deployment(models.Model):
     replicas_wanted = models.PositiveIntegerField(default=1)
     revision = models.ForeignKey("Revision", on_delete=models.PROTECT, null=True, related_name="+")
     frozen = models.BooleanField(default=False)  # no automatic changes
+    node_labels = models.JSONField(default=dict, blank=True)  # only nodes that carry all of these are taken
     external_key = models.CharField(max_length=300, blank=True)  # secret of an external endpoint; never shown
     created_at = models.DateTimeField(auto_now_add=True)
     changed_at = models.DateTimeField(auto_now=True)
@@ -115,6 +116,7 @@ class Replica(models.Model):
     in_flight = models.IntegerField(null=True, blank=True)
     observed_seq = models.BigIntegerField(default=0)  # of the newest transition taken over
     facts = models.JSONField(default=dict)  # EngineFacts
+    rejected = models.JSONField(default=list, blank=True)  # candidates that its last placement passed over, with why
     created_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     cause = models.CharField(max_length=64, blank=True)
@@ -147,3 +149,40 @@ class ReplicaTransition(models.Model):
 
     def __str__(self) -> str:
         return f"{self.replica_id}: {self.from_state} → {self.to_state}"
+
+
+class LedgerRow(models.Model):
+    """What the memory ledger said of one start, and what the engine measured. Bytes are of one accelerator.
+
+    Outlives its replica: later predictions learn from measured rows of the same engine version, accelerator and family
+    of models.
+    """
+
+    replica = models.CharField(max_length=16, unique=True)  # its id
+    deployment = models.CharField(max_length=63)
+    engine_version = models.CharField(max_length=32, blank=True)  # the first two numbers
+    accelerator = models.CharField(max_length=100, blank=True)
+    family = models.CharField(max_length=64, blank=True)
+    why_unknown = models.TextField(blank=True)  # not empty: nothing could be predicted
+    # {"weights_bytes", "kv_cache_bytes", "kv_cache_tokens", "parts": [{"name", "bytes"}], "fits", "sentence", …}
+    predicted = models.JSONField(default=dict)
+    uncorrected = models.JSONField(default=dict)  # Comparison without any correction: what is learned from
+    correction = models.JSONField(default=dict)  # {"weights_ratio", "other_bytes", "observations", "sentence"}
+    measured = models.JSONField(default=dict)  # {"weights_bytes", "kv_cache_bytes", "kv_cache_tokens", …}; {} = not yet
+    error = models.JSONField(default=dict)  # name -> measured / predicted - 1
+    claim_bytes = models.BigIntegerField(null=True, blank=True)  # reserved on each card; None = whole cards
+    concurrency_ceiling = models.PositiveIntegerField(null=True, blank=True)  # min(seats, KV tokens / mean request)
+    mean_request_tokens = models.PositiveIntegerField(null=True, blank=True)  # that the ceiling was worked out with
+    advice = models.JSONField(default=list)  # [{"code", "field", "sentence"}]
+    assumptions = models.JSONField(default=list)
+    made_at = models.DateTimeField(auto_now_add=True)
+    measured_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-made_at", "-id"]
+        indexes = [
+            models.Index(fields=["engine_version", "accelerator", "family", "measured_at"], name="ledger_by_kind")
+        ]
+
+    def __str__(self) -> str:
+        return f"ledger of {self.replica}"

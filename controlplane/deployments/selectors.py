@@ -10,7 +10,15 @@ from django.db import connection
 from django.db.models import Case, CharField, Count, F, Q, QuerySet, Sum, Value, When
 from django.db.models.lookups import Exact
 
-from controlplane.deployments.models import Deployment, DesiredState, Engine, Replica, ReplicaState, ReplicaTransition
+from controlplane.deployments.models import (
+    Deployment,
+    DesiredState,
+    Engine,
+    LedgerRow,
+    Replica,
+    ReplicaState,
+    ReplicaTransition,
+)
 from controlplane.deployments.wish import DeploymentWish
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.routing import SNAPSHOT_EVERY_S
@@ -29,6 +37,15 @@ class ControlState:
     published_s_ago: float | None
     problem: str = ""
     hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A node, or one card of it, that a replica's last placement passed over. `card` is empty for a whole node."""
+
+    node: str
+    card: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +182,33 @@ def transitions(replica: Replica) -> QuerySet[ReplicaTransition]:
     return replica.transitions.order_by("id")  # as they came: clocks of nodes may differ from ours
 
 
+def ledger_row(replica: Replica) -> LedgerRow | None:
+    """Returns what the memory ledger said of a replica and what its engine measured; None = it was never placed."""
+    return LedgerRow.objects.filter(replica=replica.pk).first()
+
+
+def ledger_rows(
+    *,
+    deployment: str | None = None,
+    accelerator: str | None = None,
+    family: str | None = None,
+    measured: bool | None = None,
+) -> QuerySet[LedgerRow]:
+    """Returns ledgers of starts, the newest first."""
+    rows = LedgerRow.objects.all()
+    for column, value in (("deployment", deployment), ("accelerator", accelerator), ("family", family)):
+        if value:
+            rows = rows.filter(**{column: value})
+    if measured is not None:
+        rows = rows.filter(measured_at__isnull=not measured)
+    return rows
+
+
+def rejections(replica: Replica) -> list[Rejected]:
+    """Returns what the replica's last placement passed over and why, whether it found a place or not."""
+    return [Rejected(one["node"], one.get("card", ""), one["reason"]) for one in replica.rejected]
+
+
 def is_led() -> bool:
     """Returns whether some controller holds the lock of the leader now."""
     with connection.cursor() as cursor:
@@ -211,4 +255,5 @@ def wish(deployment: Deployment) -> DeploymentWish:
         external_model=spec["served_model_name"] if deployment.engine == Engine.EXTERNAL else "",
         external_key=None,
         note=deployment.revision.note if deployment.revision else "",
+        node_labels=dict(deployment.node_labels),
     )

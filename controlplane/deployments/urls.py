@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from controlplane.api import addresses  # noqa: F401  registers <name:…>
-from controlplane.deployments.api import deployments, engines, freeze, nodes, replicas, status
+from controlplane.deployments.api import deployments, engines, freeze, memory, nodes, planner, replicas, status
 
 urlpatterns = [
     path("status/", status.StatusView.as_view()),
@@ -26,9 +26,14 @@ urlpatterns = [
     path("replicas/<name:id>/log/", replicas.LogView.as_view()),
     path("replicas/<name:id>/drain/", replicas.DrainReplicaView.as_view()),
     path("replicas/<name:id>/restart/", replicas.RestartReplicaView.as_view()),
+    path("replicas/<name:id>/ledger/", memory.ReplicaLedgerView.as_view()),
+    path("replicas/<name:id>/candidates/", memory.CandidatesView.as_view()),
+    path("ledgers/", memory.LedgersView.as_view()),
     path("freeze/", freeze.FreezeView.as_view()),
     path("nodes/<name:name>/forget/", nodes.ForgetNodeView.as_view()),
     path("engines/", engines.EnginesView.as_view()),
     path("engines/<name:name>/", engines.EngineView.as_view()),
     path("engines/<name:name>/preview/", engines.PreviewView.as_view()),
+    path("planner/estimate/", planner.EstimateView.as_view()),
+    path("planner/capacity/", planner.CapacityView.as_view()),
 ]

@@ -28,3 +28,4 @@ class DeploymentWish:
     external_model: str = ""
     external_key: str | None = None
     note: str = ""
+    node_labels: Mapping[str, str] | None = None  # only nodes that carry all of these are taken; None keeps the stored

@@ -45,6 +45,7 @@ class AssignedAccelerator:
     name: str = ""
     memory_bytes: int = 0
     bandwidth_bytes_per_s: float | None = None
+    reserved_bytes: int = 0  # of its memory, for this replica; 0 = the whole accelerator
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,27 +1,22 @@
 """On which node, and on which of its accelerators, a replica goes.
 
-Nodes are filtered first, and each one that drops out keeps the reason; those that remain are scored. Accelerators are
-exclusive: who holds one holds it alone until its node has seen the process group gone.
+Candidates are filtered first, and each one that drops out, node or single card, keeps the reason; those that remain are
+scored. Nothing that runs is ever moved by it: what is held stays held.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from controlplane.domain import placement_cards, placement_scores
+from controlplane.domain.placement_cards import Asked, Choice, Make, Slot
+from controlplane.domain.placement_scores import Strategy
+from controlplane.domain.topology import Topology
 
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """One accelerator as placement sees it. `holder` is the replica that has it, `unusable` says why it can't be had
-    (cordoned, split into slices), the empty text when it can."""
+MOST_REJECTED = 64  # nodes, and as many cards, that keep their reason
 
-    uuid: str
-    kind: str  # gpu | cpu | simulated
-    name: str = ""
-    index: int = 0
-    holder: str | None = None
-    unusable: str = ""
-    foreign: bool = False  # a process that is not ours is on it
+__all__ = ["Asked", "Make", "Need", "NoRoom", "Placement", "Rejected", "Site", "Slot", "place", "why_not"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +31,46 @@ class Site:
     draining: bool = False
     engines: Mapping[str, str | None] = field(default_factory=dict)
     slots: tuple[Slot, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    topology: Topology | None = None  # of its cards by index; None = not told
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a replica asks for."""
+    """What a replica asks for. `asked` says what it takes of each make of accelerator; of a make that is not in it, it
+    takes whole accelerators."""
 
     engine: str
     pool: str
     accelerators: int
+    tensor_parallel: int = 1  # so many cards work on each layer together and want to be joined by NVLink
+    asked: Mapping[Make, Asked] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    strategy: Strategy = "spread"
+    nodes_with_model: frozenset[str] = frozenset()  # that are known to have the model's files
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A node, or one card of it (`card` is its uuid), that was not taken, and why."""
+
+    node: str
+    card: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The node and accelerators chosen for a replica, and why there."""
+    """The node and accelerators chosen for a replica, why there, and what was passed over.
+
+    `memory_bytes` is reserved on each accelerator; None = whole accelerators.
+    """
 
     node: str
     uuids: tuple[str, ...]
     why: str
+    memory_bytes: int | None = None
+    rejected: tuple[Rejected, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +78,7 @@ class NoRoom:
     """No node can take the replica; `reasons` maps each node to what is missing there."""
 
     reasons: Mapping[str, str]
+    rejected: tuple[Rejected, ...] = ()
 
     def sentence(self, most: int = 5) -> str:
         """Returns the reasons as one sentence; equal ones are told once, with how many nodes they hold for."""
@@ -77,39 +95,71 @@ class NoRoom:
         return "No node can take it. " + "; ".join(told) + (f"; and {left} more reasons." if left else ".")
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was found out about one node for one need, siblings aside. `reason` is why it can't take the replica."""
+
+    site: Site
+    reason: str
+    cards: tuple[Rejected, ...] = ()
+    choice: Choice | None = None
+    score: placement_scores.Score = placement_scores.NOTHING
+
+    def with_siblings(self, siblings: int) -> Look:
+        """The same with so many replicas of the deployment on the node."""
+        return replace(self, score=replace(self.score, siblings=siblings)) if siblings else self
+
+
 def place(
-    need: Need, sites: Collection[Site], siblings: Mapping[str, int], ignore_holders: Collection[str] = ()
+    need: Need,
+    sites: Collection[Site],
+    siblings: Mapping[str, int],
+    ignore_holders: Collection[str] = (),
+    looks: dict[str, Look] | None = None,
 ) -> Placement | NoRoom:
     """Returns where a replica goes, or why nowhere.
 
-    `siblings` maps a node to the replicas of the same deployment on it (fewer is better); accelerators held by one of
-    `ignore_holders` count as free, to ask what would be if they ended.
+    `siblings` maps a node to the replicas of the same deployment on it; what is held by one of `ignore_holders` counts
+    as free, to ask what would be if they ended. `looks` is kept from one call to the next of the same need: a node that
+    is the same object as before is not looked at again.
     """
+    known = looks if looks is not None else {}
     reasons: dict[str, str] = {}
-    best: tuple[tuple[float, ...], Placement] | None = None
+    cards: list[Rejected] = []
+    fitting: list[Look] = []
     for site in sorted(sites, key=lambda one: one.name):
-        reason = why_not(need, site)
-        chosen = _choose(need, site, ignore_holders) if not reason else ()
-        if not reason and not chosen:
-            reason = _missing(need, site, ignore_holders)
-        if reason:
-            reasons[site.name] = reason
-            continue
-        left = len(_free(need, site, ignore_holders)) - len(chosen)
-        foreign = sum(slot.foreign for slot in chosen)
-        count = siblings.get(site.name, 0)
-        score = (foreign, count, left)  # first nobody's way, then spread the deployment, then fill what is begun
-        if best is None or score < best[0]:
-            best = (score, Placement(site.name, tuple(slot.uuid for slot in chosen), _why(count, left, foreign)))
-    return best[1] if best else NoRoom(reasons)
+        look = known.get(site.name)
+        if look is None or look.site is not site:
+            look = known[site.name] = _look(need, site, ignore_holders)
+        if len(cards) < MOST_REJECTED:
+            cards += look.cards
+        if look.reason:
+            reasons[site.name] = look.reason
+        else:
+            fitting.append(look.with_siblings(siblings.get(site.name, 0)))
+    rejected = [Rejected(node, "", reason) for node, reason in list(reasons.items())[:MOST_REJECTED]]
+    if not fitting:
+        return NoRoom(reasons, _bounded(rejected, cards))
+    best = min(fitting, key=lambda one: (one.score.order(need.strategy), one.site.name))
+    assert best.choice is not None
+    for other in fitting[: MOST_REJECTED + 1 - len(rejected)]:
+        if other is not best:
+            why = placement_scores.why_better(best.score, other.score, best.site.name, need.strategy)
+            rejected.append(Rejected(other.site.name, "", why))
+    why = placement_scores.why(best.score, len(best.choice.slots))
+    uuids = tuple(slot.uuid for slot in best.choice.slots)
+    return Placement(best.site.name, uuids, why, best.choice.asked.size_bytes, _bounded(rejected, cards))
 
 
-def _why(siblings: int, left: int, foreign: int) -> str:
-    other = f" Processes that are not ours are on {foreign} of them; no other place was free." if foreign else ""
-    free = f"{left} accelerator{'s stay' if left != 1 else ' stays'} free there."
-    if not siblings:
-        return f"No replica of the deployment was there yet; {free}{other}"
-    return f"{siblings} replica{'s' if siblings != 1 else ''} of the deployment there already; {free}{other}"
+def _look(need: Need, site: Site, ignore_holders: Collection[str]) -> Look:
+    reason = why_not(need, site)
+    if reason:
+        return Look(site, reason)
+    found = placement_cards.choose(_wish(need, site), _with_ends(site.slots, ignore_holders), site.topology)
+    cards = tuple(Rejected(site.name, uuid, why) for uuid, why in found.rejected)
+    if found.choice is None:
+        return Look(site, found.reason, cards)
+    return Look(site, "", cards, found.choice, _score(need, site, found.choice))
 
 
 def why_not(need: Need, site: Site) -> str:
@@ -124,46 +174,44 @@ def why_not(need: Need, site: Site) -> str:
         return f"is cordoned ({site.cordon_reason})" if site.cordon_reason else "is cordoned"
     if need.engine != "simulated" and site.engines.get(need.engine) is None:
         return f"has no engine {need.engine} installed"
-    return ""
+    missing = [f"{name}={value}" for name, value in sorted(need.labels.items()) if site.labels.get(name) != value]
+    return f"has no label {missing[0]}" if missing else ""
 
 
-def _fitting(need: Need, site: Site) -> list[Slot]:
-    simulated = need.engine == "simulated"
-    return [slot for slot in site.slots if (slot.kind == "simulated") == simulated]
+def make_of(slot: Slot, engine_version: str | None) -> Make:
+    """Returns what the ledger of an engine on this accelerator depends on."""
+    return Make(slot.kind, slot.name, slot.memory.total_bytes, engine_version or "")
 
 
-def _free(need: Need, site: Site, ignore_holders: Collection[str]) -> list[Slot]:
-    return [
-        slot
-        for slot in _fitting(need, site)
-        if not slot.unusable and (slot.holder is None or slot.holder in ignore_holders)
-    ]
+def _bounded(nodes: list[Rejected], cards: list[Rejected]) -> tuple[Rejected, ...]:
+    return (*nodes[:MOST_REJECTED], *cards[:MOST_REJECTED])
 
 
-def _choose(need: Need, site: Site, ignore_holders: Collection[str]) -> tuple[Slot, ...]:
-    """Accelerators of one make, from the smallest group that suffices, those without foreign processes first."""
-    groups: dict[tuple[str, str], list[Slot]] = {}
-    for slot in _free(need, site, ignore_holders):
-        groups.setdefault((slot.kind, slot.name), []).append(slot)
-    enough = [group for group in groups.values() if len(group) >= need.accelerators]
-    if not enough:
-        return ()
-    group = min(enough, key=lambda one: (sum(slot.foreign for slot in one), len(one)))
-    return tuple(sorted(group, key=lambda slot: (slot.foreign, slot.index, slot.uuid))[: need.accelerators])
+def _wish(need: Need, site: Site) -> placement_cards.Wish:
+    version = site.engines.get(need.engine)
+    makes = {make_of(slot, version) for slot in site.slots}
+    asked = {(make.kind, make.name, make.total_bytes): need.asked.get(make, placement_cards.WHOLE) for make in makes}
+    return placement_cards.Wish(
+        simulated=need.engine == "simulated",
+        accelerators=need.accelerators,
+        tensor_parallel=need.tensor_parallel,
+        asked=asked,
+        strategy=need.strategy,
+    )
 
 
-def _missing(need: Need, site: Site, ignore_holders: Collection[str]) -> str:
-    fitting = _fitting(need, site)
-    if not fitting:
-        what = "simulated accelerators" if need.engine == "simulated" else "accelerators but simulated ones"
-        return "has no accelerators" if not site.slots else f"has no {what}"
-    free = _free(need, site, ignore_holders)
-    taken = sum(slot.holder is not None and slot.holder not in ignore_holders for slot in fitting)
-    unusable = sorted({slot.unusable for slot in fitting if slot.unusable})
-    parts = [f"{taken} taken"] if taken else []
-    parts += unusable
-    told = f" ({', '.join(parts)})" if parts else ""
-    makes = " of one make" if len(free) >= need.accelerators else ""
-    count = len(free)
-    have = f"{count} free accelerators" if count > 1 else "1 free accelerator" if count else "no free accelerator"
-    return f"has {have} of {len(fitting)}{told}, and a replica needs {need.accelerators}{makes}"
+def _with_ends(slots: tuple[Slot, ...], owners: Collection[str]) -> tuple[Slot, ...]:
+    return tuple(slot.without(owners) for slot in slots) if owners else slots
+
+
+def _score(need: Need, site: Site, choice: Choice) -> placement_scores.Score:
+    return placement_scores.Score(
+        foreign=sum(slot.foreign for slot in choice.slots),
+        emulated=choice.asked.support == "emulated",
+        apart=not choice.linked,
+        without_model=bool(need.nodes_with_model) and site.name not in need.nodes_with_model,
+        shared=sum(bool(slot.memory.claims) for slot in choice.slots),
+        price=choice.asked.price_per_hour,
+        left=choice.left,
+        left_bytes=choice.left_bytes,
+    )

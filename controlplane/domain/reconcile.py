@@ -12,11 +12,12 @@ Does not do
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from controlplane.domain import placement
 from controlplane.domain.lifecycle import Goal, State
-from controlplane.domain.placement import Need, NoRoom, Placement, Site
+from controlplane.domain.placement import Asked, Make, Need, NoRoom, Placement, Rejected, Site
+from controlplane.domain.placement_scores import Strategy
 
 SURGE = 1
 REPLACE_LOST_AFTER_S = 60.0  # a node that is back sooner keeps its replicas without a replacement
@@ -39,6 +40,25 @@ class Wanted:
     frozen: bool = False
     all_frozen: bool = False  # not by its own switch but by the one for everything
     leaving: bool = False  # removed once nothing of it lives
+    tensor_parallel: int = 1
+    asked: Mapping[Make, Asked] = field(default_factory=dict)  # what a replica takes of each make of accelerator
+    labels: Mapping[str, str] = field(default_factory=dict)  # that its nodes have to carry
+    strategy: Strategy = "spread"
+    nodes_with_model: frozenset[str] = frozenset()
+
+    @property
+    def need(self) -> Need:
+        """What one replica asks for."""
+        return Need(
+            engine=self.engine,
+            pool=self.pool,
+            accelerators=self.accelerators,
+            tensor_parallel=self.tensor_parallel,
+            asked=self.asked,
+            labels=self.labels,
+            strategy=self.strategy,
+            nodes_with_model=self.nodes_with_model,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +97,7 @@ class Wait:
     replica_id: str
     why: str
     code: str = "no_room"  # no_room | frozen
+    rejected: tuple[Rejected, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +163,8 @@ def _external(wanted: Wanted, members: Sequence[Member]) -> list[Action]:
         return [Drop(one.id) for one in members] or ([Remove()] if wanted.leaving else [])
     current = [one for one in members if one.revision == wanted.revision and one.goal == "run"]
     actions: list[Action] = [Drop(one.id) for one in members if one not in current[:1]]
-    return actions if current else [*actions, Create("The endpoint is to be used.")]
+    why = "The endpoint is asked whether it answers; requests go there once it does."
+    return actions if current else [*actions, Create(why, rule="endpoint")]
 
 
 def _towards(wanted: Wanted, running: Sequence[Member], sites: Mapping[str, Site]) -> list[Action]:
@@ -218,12 +240,16 @@ def _drain_first(wanted: Wanted, members: Sequence[Member], sites: Mapping[str, 
     outdated = {one.id: why for one in known if one.goal == "run" and (why := _outdated(one, wanted, sites))}
     waiting = [one for one in known if one.state == "pending" and one.waiting_why and one.id not in outdated]
     moving = [one for one in known if one.goal == "stop" or (one.id not in outdated and one.state not in _AT_REST)]
-    need = Need(wanted.engine, wanted.pool, wanted.accelerators)
+    need = wanted.need
     if not outdated or not waiting or moving or isinstance(placement.place(need, sites.values(), {}), Placement):
         return []
+    leaving = {owner for site in sites.values() for slot in site.slots for owner in slot.memory.leaving}
+    if leaving and isinstance(placement.place(need, sites.values(), {}, leaving), Placement):
+        return []  # room is on its way back already
     old = sorted((one for one in known if one.id in outdated), key=lambda one: (one.created_at, one.id))
     for one in old:
-        if isinstance(placement.place(need, sites.values(), {}, {one.id}), Placement):
+        own = [sites[one.node]] if one.node is not None and one.node in sites else []  # elsewhere nothing changes
+        if isinstance(placement.place(need, own, {}, {one.id}), Placement):
             why = f"{outdated[one.id]} No accelerators are free for its successor, so it ends first."
             return [_end(one, wanted, "drain_first", why)]
     return [Hold("rollout", f"{outdated[old[0].id]} Its successor has no place: {waiting[0].waiting_why}")]
@@ -259,21 +285,23 @@ def _placements(wanted: Wanted, members: Sequence[Member], sites: Mapping[str, S
         if one.node is not None:
             siblings[one.node] = siblings.get(one.node, 0) + 1
     pending = [one for one in members if one.state == "pending" and one.goal == "run"]
+    looks: dict[str, placement.Look] = {}
     if wanted.frozen:
         frozen = "Everything is frozen" if wanted.all_frozen else "The deployment is frozen"
         return [Wait(one.id, f"{frozen}, so it is not placed.", "frozen") for one in pending]
+    need = wanted.need
     for one in sorted(pending, key=lambda other: (other.created_at, other.id)):
-        found = placement.place(Need(wanted.engine, wanted.pool, wanted.accelerators), left.values(), siblings)
+        found = placement.place(need, left.values(), siblings, looks=looks)
         if isinstance(found, NoRoom):
-            actions.append(Wait(one.id, found.sentence()))
+            actions.append(Wait(one.id, found.sentence(), rejected=found.rejected))
             continue
         actions.append(Place(one.id, found))
         siblings[found.node] = siblings.get(found.node, 0) + 1
-        left[found.node] = take(left[found.node], found.uuids, one.id)
+        left[found.node] = take(left[found.node], found.uuids, one.id, found.memory_bytes)
     return actions
 
 
-def take(site: Site, uuids: Sequence[str], holder: str) -> Site:
-    """Returns the node with these accelerators held by a replica."""
-    slots = tuple(replace(slot, holder=holder) if slot.uuid in uuids else slot for slot in site.slots)
+def take(site: Site, uuids: Sequence[str], owner: str, memory_bytes: int | None = None) -> Site:
+    """Returns the node with so much of these accelerators, or the whole of them (None), held by a replica."""
+    slots = tuple(slot.with_claim(owner, memory_bytes) if slot.uuid in uuids else slot for slot in site.slots)
     return replace(site, slots=slots)

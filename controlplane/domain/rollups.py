@@ -13,7 +13,7 @@ from controlplane.domain.samples import SUMMED, Counts, Merge, Values, source_ki
 SLOT_S = 10
 MINUTE_S = 60
 
-# counter of a roll-up -> the rate it becomes when no producer measured the rate itself
+# counter of a roll-up -> the rate that it becomes; it goes before a rate that some producer measured
 RATE_OF_COUNTER: Mapping[str, str] = {
     "requests": "requests_per_s",
     "errors": "errors_per_s",
@@ -139,5 +139,5 @@ def rates_of(span: Span) -> dict[str, float]:
 
 
 def values_of(span: Span) -> dict[str, float]:
-    """Returns the mean of each field; a rate that only the counters tell is worked out from them."""
-    return {**rates_of(span), **{name: mean for name, (mean, _) in span.gauges.items()}}
+    """Returns the mean of each field; a rate for which there is a counter is worked out from it."""
+    return {**{name: mean for name, (mean, _) in span.gauges.items()}, **rates_of(span)}

@@ -54,6 +54,7 @@ class RoutedDeployment:
     engine: str
     simulated: bool
     replicas: tuple[RoutedReplica, ...] = ()
+    stopped: bool = False  # nobody wants it to run: asking again does not help
     ttft_target_s: float | None = None
     tpot_target_s: float | None = None
     tiers: tuple[Tier, ...] = ()

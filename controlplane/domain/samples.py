@@ -78,10 +78,11 @@ SUMMED: frozenset[str] = frozenset(
 COLLECTOR = "collector"
 GATEWAY = "gateway"
 # Counted by the engine (through the collector) and by the gateway: the same tokens, so one count is taken, and the
-# other only where that one is missing. Of tokens the engine knows more, of reservations the gateway that makes them.
+# other only where that one is missing. It is the gateway's: an engine counts also what nobody asked for, the small
+# generations by which an idle one is looked after, and reservations are made by the gateway.
 COUNTED_TWICE: Mapping[str, str] = {
-    "tokens_per_s": COLLECTOR,
-    "prompt_tokens_per_s": COLLECTOR,
+    "tokens_per_s": GATEWAY,
+    "prompt_tokens_per_s": GATEWAY,
     "kv_tokens_reserved": GATEWAY,
 }
 

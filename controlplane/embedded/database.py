@@ -15,6 +15,8 @@ from controlplane.embedded.problems import LauncherError, last_words
 from controlplane.embedded.quiet_run import run_saying
 from controlplane.embedded.settings import FIRST_PASSWORD, LaunchSettings, write_private
 
+MANAGE = "manage.py: The database does not answer: "  # how manage.py begins
+
 
 def ensure_database(layout: Layout) -> None:
     """Makes the database in the embedded server unless it is there."""
@@ -48,6 +50,7 @@ def collect_pages(layout: Layout, environ: Mapping[str, str]) -> None:
 
 def explain_database_failure(output: str) -> str:
     """Returns one sentence for a failed `migrate`."""
+    output = output.replace(MANAGE, "")
     if "connection failed" in output or "could not connect" in output or "Connection refused" in output:
         return f"The database does not answer: {last_words(output)} Check DATABASE_URL."
     if "password authentication failed" in output:

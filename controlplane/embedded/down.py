@@ -15,7 +15,7 @@ def down(layout: Layout) -> int:
     running = state.read(layout.state)
     if running is not None:
         say.step(f"Ending Headworks (launcher {running.pid})")
-        follower = logs.Follower("", layout.logs / "launcher.log")
+        follower = logs.Follower("", layout.logs / "launcher.log", logs.as_own_step)
         follower.prefix = ""
         proc.send(running.process, signal.SIGTERM)
 

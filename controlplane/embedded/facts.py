@@ -8,14 +8,16 @@ import platform
 import re
 import shutil
 import time
+import urllib.parse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from controlplane import env
 from controlplane.embedded import children, engines, environments, logs, masking, preflight, proc, services, stack
+from controlplane.embedded import state as launchers
 from controlplane.embedded.layout import Layout
 from controlplane.embedded.proc import ProcessId
-from controlplane.embedded.settings import LaunchSettings, read_settings
+from controlplane.embedded.settings import read_settings
 
 _OURS = re.compile(r"^(HEADWORKS_|DATABASE_URL|REDIS_URL|DJANGO_|VLLM_|PIP_|npm_config_|CUDA|NVIDIA|PATH$|LANG|LC_)")
 RECENT_LINES = 400
@@ -80,15 +82,16 @@ def _row(process: ProcessId, name: str) -> str:
 
 def ports(layout: Layout) -> str:
     """Returns who listens on the ports of Headworks and what answers there."""
-    chosen = _settings(layout)
-    if chosen is None:
+    found = addresses(layout)
+    if found is None:
         return "The settings can't be read.\n"
     out = []
-    for port in chosen.ports:
-        owner = preflight.listener(port.number)
+    for name, url in zip(("console", "gateway"), found, strict=True):
+        port = urllib.parse.urlsplit(url).port or 0
+        owner = preflight.listener(port)
         what = f"{owner} {proc.command_line(owner)}" if owner else "nobody"
-        out.append(f"{port.number} ({port.what}): {what}")
-    for url in (chosen.console_url, chosen.gateway_url):
+        out.append(f"{port} ({name}): {what}")
+    for url in found:
         out.append(f"{url}/healthz: {services.get_status(url, '/healthz')}")
     return "\n".join(out) + "\n"
 
@@ -103,11 +106,17 @@ def machine(layout: Layout) -> str:
     return "\n".join([*out, "", *proc_lines("/proc/meminfo")]) + "\n"
 
 
-def _settings(layout: Layout) -> LaunchSettings | None:
+def addresses(layout: Layout) -> tuple[str, str] | None:
+    """Returns the addresses of console and gateway: of the launcher that runs, which may have been started with other
+    variables than these; else those that the settings name. None when these can't be read."""
+    running = launchers.read(layout.state)
+    if running is not None:
+        return running.console_url, running.gateway_url
     try:
-        return read_settings(layout)
+        chosen = read_settings(layout)
     except env.SettingError:
         return None
+    return chosen.console_url, chosen.gateway_url
 
 
 def dead_children(layout: Layout) -> Iterator[str]:
@@ -130,8 +139,7 @@ def restarts(layout: Layout) -> Iterator[str]:
 
 def silent_ports(layout: Layout) -> Iterator[str]:
     """Yields a sentence for each of our addresses that does not answer."""
-    chosen = _settings(layout)
-    for url in (chosen.console_url, chosen.gateway_url) if chosen else ():
+    for url in addresses(layout) or ():
         if not services.answers(url, "/healthz"):
             yield f"{url} does not answer."
 

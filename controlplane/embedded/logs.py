@@ -5,7 +5,9 @@ Nothing goes through a pipe of the launcher, so neither a stopped terminal nor a
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from controlplane.embedded import say
@@ -52,11 +54,24 @@ def tail(path: Path, lines: int, limit_bytes: int = 64_000) -> list[str]:
     return text.splitlines()[-lines:]
 
 
+_TIME_OF_A_STEP = re.compile(r"^\[ *[\d.]+ s\] ")
+
+
+def as_own_step(text: str) -> None:
+    """Prints what another launcher wrote; its steps get the time since the start of this one."""
+    step = _TIME_OF_A_STEP.match(text)
+    if step:
+        say.step(text[step.end() :])
+    else:
+        say.line(text)
+
+
 class Follower:
     """Shows what is added to a log file, each line with the name of the process."""
 
-    def __init__(self, name: str, path: Path) -> None:
+    def __init__(self, name: str, path: Path, show_line: Callable[[str], None] = say.line) -> None:
         self.prefix = f"{name:>10} | "
+        self.show_line = show_line
         self.path = path
         self.position = self._size()
         self.rest = b""
@@ -80,4 +95,4 @@ class Follower:
             self.position = file.tell()
         *whole, self.rest = data.split(b"\n")
         for text in whole:
-            say.line(self.prefix + text.decode(errors="replace"))
+            self.show_line(self.prefix + text.decode(errors="replace"))

@@ -54,6 +54,16 @@ def command_line(pid: int) -> str:
         return ""
 
 
+def environment(pid: int) -> dict[str, str]:
+    """Returns the environment that a process was started with; empty when it is gone or another user's."""
+    try:
+        pairs = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return {}
+    split = (pair.decode(errors="surrogateescape").partition("=") for pair in pairs if b"=" in pair)
+    return {name: value for name, _, value in split}
+
+
 def with_variable(name: str, value: str) -> list[ProcessId]:
     """Returns the living processes whose environment has `name`=`value`, without this one."""
     wanted = f"{name}={value}".encode()

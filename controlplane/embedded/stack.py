@@ -156,7 +156,8 @@ class Stack:
         running = engines.living(self.layout.home)
         if not running or not nodes:
             return
-        say.step(f"Draining {len(running)} engine{'s' if len(running) > 1 else ''} ({DRAIN_S} s at most)")
+        what = "1 engine" if len(running) == 1 else f"{len(running)} engines"
+        say.step(f"Draining {what}: running requests have {DRAIN_S} s, ending takes some seconds more")
         folders = sorted({engine.node for engine in running})
         deadline = time.monotonic() + DRAIN_S + 20
         while time.monotonic() < deadline and not self.is_in_a_hurry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -35,6 +36,8 @@ from controlplane.embedded.stack import Stack, Stopped
 
 ENDING_LIMIT_S = 150.0
 ALREADY_RUNNING = 3
+# greedy, so that the small model answers the same to everybody
+TRY_IT = {"temperature": 0, "messages": [{"role": "user", "content": "What is the capital of France?"}]}
 
 
 def run(layout: Layout, prepared: Prepared, *, detached: bool, demo: bool) -> int:
@@ -145,7 +148,7 @@ def say_ready(layout: Layout, first_run: dict[str, Any], problem: str, *, detach
   Try it:
     KEY=$(python3 -c 'import json; print(json.load(open("{layout.first_run}"))["gateway_key"])')
     curl {gateway}/v1/chat/completions -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' \\
-      -d '{{"model": "{model}", "messages": [{{"role": "user", "content": "What is the capital of France?"}}]}}'
+      -d '{json.dumps({"model": model, **TRY_IT})}'
 
   {end}
 """)

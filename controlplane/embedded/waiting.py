@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from controlplane.embedded import logs, readiness, say
+from controlplane.embedded import engine_words, logs, readiness, say
 from controlplane.embedded.layout import Layout
 from controlplane.embedded.settings import LaunchSettings
 from controlplane.embedded.stack import Stack
@@ -14,6 +14,7 @@ from controlplane.embedded.stack import Stack
 READY_LIMIT_S = 420.0
 NODES_KNOWN_AFTER_S = 30.0
 SAY_EVERY_S = 10.0
+LOG_LINES = 100
 
 
 class Waiting:
@@ -42,7 +43,7 @@ class Waiting:
         if what and what != self.said:
             say.step(f"Waiting for {what}")
         elif what and now - self.said_at >= SAY_EVERY_S:
-            say.step(f"  … {what}, {now - self.begun:.0f} s{engine_words(self.layout)}")
+            say.step(f"  … {what}, {now - self.begun:.0f} s{newest_words(self.layout)}")
         else:
             return
         self.said, self.said_at = what, now
@@ -63,7 +64,7 @@ def wait_for_deployments(running: Stack, layout: Layout, chosen: LaunchSettings,
     if not in_time:
         what = state.last.waiting or f"an answer of {first_run.get('model')}"
         return (
-            f"Not ready after {READY_LIMIT_S / 60:.0f} minutes: {what}{engine_words(layout)}. make doctor tells more."
+            f"Not ready after {READY_LIMIT_S / 60:.0f} minutes: {what}{newest_words(layout)}. make doctor tells more."
         )
     if state.last.problem:
         say.step(state.last.problem)
@@ -84,8 +85,8 @@ def once_a_second(condition: Callable[[], bool]) -> Callable[[], bool]:
     return looked_at_slowly
 
 
-def engine_words(layout: Layout) -> str:
-    """Returns the newest line of the engine that wrote last, after a colon."""
+def newest_words(layout: Layout) -> str:
+    """Returns what the engine that wrote last says of itself, after a colon."""
     found = sorted((layout.home / "node").glob("*/replicas/*/engine.log"), key=lambda path: path.stat().st_mtime)
-    lines = [line.strip() for line in logs.tail(found[-1], 10) if line.strip()] if found else []
-    return f": {lines[-1][:110]}" if lines else ""
+    words = engine_words.newest(logs.tail(found[-1], LOG_LINES)) if found else ""
+    return f": {words}" if words else ""

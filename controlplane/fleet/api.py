@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from controlplane.accounts import roles
 from controlplane.api import permissions, schema
-from controlplane.api.serializers import Facts, PageQuery, StrictSerializer, Text, Truth, Words
+from controlplane.api.serializers import Facts, Labels, PageQuery, StrictSerializer, Text, Truth, Words
 from controlplane.api.views import ApiView, without_page
 from controlplane.fleet import selectors
 from controlplane.fleet.models import Accelerator, Node, Pool
@@ -33,6 +33,7 @@ class NodeSerializer(serializers.Serializer[Node]):
     memory_total_bytes = serializers.IntegerField(allow_null=True)
     memory_available_bytes = serializers.IntegerField(allow_null=True)
     engines = Facts(help_text="Engine -> version.")
+    labels = Labels(help_text="Deployments may ask for some.")
     accelerators_total = serializers.IntegerField()
     accelerators_taken = serializers.IntegerField()
     desired_version = serializers.IntegerField(help_text="Of the newest wish for it.")
@@ -57,6 +58,12 @@ class ReasonBody(StrictSerializer):
     reason = Text(default="", allow_blank=True, max_length=200)
 
 
+class LabelsBody(StrictSerializer):
+    """All labels that a node shall carry."""
+
+    labels = Labels()
+
+
 class PoolChoiceBody(StrictSerializer):
     """Where to."""
 
@@ -79,9 +86,8 @@ class AcceleratorSerializer(serializers.Serializer[Accelerator]):
     observed = Facts(help_text="Memory, utilization, temperature, power, MIG and processes that are not ours.")
 
     def get_held_by(self, row: Accelerator) -> str | None:
-        """Returns the id of the replica that has it."""
-        reservation = getattr(row, "reservation", None)
-        return str(reservation.owner_id) if reservation is not None else None
+        """Returns the id of the replica that has it, the first of several."""
+        return next((held.owner_id for held in row.reservations.all()), None)
 
 
 class AcceleratorQuery(PageQuery):
@@ -98,6 +104,7 @@ class PoolSerializer(serializers.Serializer[Pool]):
     name = serializers.CharField()
     purpose = serializers.ChoiceField(Pool.Purpose.choices)
     hot = serializers.BooleanField()
+    strategy = serializers.ChoiceField(Pool.Strategy.choices, help_text="How replicas are placed.")
     nodes_total = serializers.IntegerField()
     nodes_lost = serializers.IntegerField()
     version = serializers.IntegerField(help_text="The number in the ETag.")
@@ -110,6 +117,7 @@ class PoolBody(StrictSerializer):
 
     purpose = Words(Pool.Purpose.choices, default=Pool.Purpose.MIXED.value)
     hot = Truth(default=True)
+    strategy = Words(Pool.Strategy.choices, default=Pool.Strategy.SPREAD.value)
 
 
 class NodesView(ApiView):
@@ -184,6 +192,15 @@ class MoveNodeView(NodeActionView):
     def post(self, request: Request, name: str) -> Response:
         """Puts a node into another pool."""
         return self.act(nodes.move, PoolChoiceBody, name)
+
+
+class LabelNodeView(NodeActionView):
+    """Labelling."""
+
+    @schema.acts("label_node", NodeSerializer, LabelsBody)
+    def post(self, request: Request, name: str) -> Response:
+        """Gives a node exactly these labels; what runs there goes on."""
+        return self.act(nodes.label, LabelsBody, name)
 
 
 class AcceleratorsView(ApiView):

@@ -1,4 +1,4 @@
-"""Nodes, their accelerators, pools, and which accelerator is taken by whom."""
+"""Nodes, their accelerators, pools, and who holds how much of which accelerator."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ class Pool(models.Model):
         OFFLINE = "offline"
         MIXED = "mixed"
 
+    class Strategy(models.TextChoices):
+        SPREAD = "spread"  # replicas apart from one another, on cards of their own while there are any
+        PACK = "pack"  # what is begun is filled first, so that whole nodes and cards stay free
+
     name = models.SlugField(max_length=63, unique=True)
     purpose = models.CharField(max_length=16, choices=Purpose.choices, default=Purpose.MIXED)
     hot = models.BooleanField(default=True)
+    strategy = models.CharField(max_length=8, choices=Strategy.choices, default=Strategy.SPREAD)
     version = models.PositiveIntegerField(default=1)
 
     class Meta:
@@ -49,6 +54,8 @@ class Node(models.Model):
     machine = models.CharField(max_length=64, blank=True)  # whose reports count under this name
     starts = models.BigIntegerField(default=0)  # of the worker on that machine
     clock_ahead_s = models.FloatField(null=True, blank=True)  # its clock against Valkey's; negative = behind
+    labels = models.JSONField(default=dict, blank=True)  # name -> value; deployments may ask for some
+    topology = models.JSONField(null=True, blank=True)  # the Topology of the newest report; None = not told
     desired_at = models.DateTimeField(null=True, blank=True)  # when the newest desired document was made
     created_at = models.DateTimeField(auto_now_add=True)
     version = models.PositiveIntegerField(default=1)
@@ -88,15 +95,30 @@ class Accelerator(models.Model):
 
 
 class Reservation(models.Model):
-    """An accelerator that is taken by a replica, from its placement until the node has seen its process group gone."""
+    """Memory of an accelerator that an owner holds, from its placement until the memory is seen to be back.
 
-    accelerator = models.OneToOneField(Accelerator, on_delete=models.CASCADE, related_name="reservation")
+    `memory_bytes` None = the whole accelerator. Rows of one accelerator are written under its row lock only, so that
+    what is reserved, what others use and what is free always add up to its memory (`domain.card_memory`).
+    """
+
+    accelerator = models.ForeignKey(Accelerator, on_delete=models.CASCADE, related_name="reservations")
     owner_kind = models.CharField(max_length=16, default="replica")
     owner_id = models.CharField(max_length=32, db_index=True)
+    memory_bytes = models.BigIntegerField(null=True, blank=True)
+    releasing_since = models.DateTimeField(null=True, blank=True)  # its owner has ended; the memory is not back yet
     made_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["accelerator", "owner_kind", "owner_id"], name="one_reservation_an_owner"),
+            models.UniqueConstraint(
+                fields=["accelerator"], condition=models.Q(memory_bytes=None), name="one_whole_reservation"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(memory_bytes=None) | models.Q(memory_bytes__gt=0), name="reservation_above_0"
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.accelerator_id} held by {self.owner_kind} {self.owner_id}"

@@ -6,17 +6,47 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
+from controlplane.domain import card_memory
+from controlplane.domain.card_memory import CardMemory, Claim
 from controlplane.domain.errors import RefusedError
-from controlplane.fleet.models import Accelerator, Node, Pool
+from controlplane.fleet.models import Accelerator, Node, Pool, Reservation
 from controlplane.journal import selectors as journal
 
 _PRESENT = Q(accelerators__present=True)
+_HELD = Q(accelerators__reservations__isnull=False)
 CARRIED_OUT_WITHIN = timedelta(seconds=10)
 CLOCK_TOLERATED_S = 5.0
 REFUSED_WITHIN = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds memory of a card. `reserved_bytes` None = the whole card. `releasing`: it has ended, and the memory is
+    not seen to be back yet."""
+
+    owner_kind: str
+    owner_id: str
+    reserved_bytes: int | None
+    releasing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CardShares:
+    """One accelerator: who holds what. reserved + foreign + free = total; None where its memory is not known.
+
+    `used_bytes` is what the driver measures, whoever uses it; None = it does not say.
+    """
+
+    accelerator: Accelerator
+    holders: tuple[Holder, ...]
+    total_bytes: int | None
+    reserved_bytes: int | None
+    foreign_bytes: int | None
+    free_bytes: int | None
+    used_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +69,8 @@ def nodes(
 ) -> QuerySet[Node]:
     """Returns nodes with `accelerators_total` and `accelerators_taken` (of those in the newest report)."""
     rows = Node.objects.select_related("pool").annotate(
-        accelerators_total=Count("accelerators", filter=_PRESENT),
-        accelerators_taken=Count("accelerators__reservation", filter=_PRESENT),
+        accelerators_total=Count("accelerators", filter=_PRESENT, distinct=True),
+        accelerators_taken=Count("accelerators", filter=_PRESENT & _HELD, distinct=True),
     )
     rows = rows.order_by("name")  # a count takes away the model's own order
     if pool:
@@ -77,8 +107,8 @@ def node(name: str) -> Node:
 def accelerators(
     *, node: str | None = None, kind: str | None = None, free: bool | None = None, include_gone: bool = False
 ) -> QuerySet[Accelerator]:
-    """Returns accelerators with their node and reservation. `free` True = nobody holds them."""
-    rows = Accelerator.objects.select_related("node", "reservation")
+    """Returns accelerators with their node and reservations. `free` True = nobody holds any of it."""
+    rows = Accelerator.objects.select_related("node").prefetch_related("reservations")
     if not include_gone:
         rows = rows.filter(present=True)
     if node:
@@ -86,8 +116,41 @@ def accelerators(
     if kind:
         rows = rows.filter(kind=kind)
     if free is not None:
-        rows = rows.filter(reservation__isnull=free)
+        held = Exists(Reservation.objects.filter(accelerator=OuterRef("pk")))
+        rows = rows.filter(~held if free else held)
     return rows
+
+
+def card_shares(node: Node) -> list[CardShares]:
+    """Returns who holds how many bytes of each accelerator in the node's newest report, by index; two queries."""
+    return [shares_of(row) for row in accelerators(node=node.name).order_by("index", "pk")]
+
+
+def shares_of(row: Accelerator) -> CardShares:
+    """Returns who holds how many bytes of an accelerator (of `accelerators()`, which brings the reservations)."""
+    memory, used = card_memory_of(row), row.observed.get("memory_used_bytes")
+    return CardShares(
+        accelerator=row,
+        holders=tuple(
+            Holder(one.owner_kind, one.owner_id, one.memory_bytes, one.releasing_since is not None)
+            for one in row.reservations.all()
+        ),
+        total_bytes=memory.total_bytes,
+        reserved_bytes=memory.reserved_bytes,
+        foreign_bytes=memory.foreign_bytes,
+        free_bytes=memory.free_bytes,
+        used_bytes=used if isinstance(used, int) else None,
+    )
+
+
+def card_memory_of(row: Accelerator) -> CardMemory:
+    """Returns the memory of an accelerator as placement sees it. Groups of cores are held whole: their memory is the
+    machine's, and readings say nothing of who uses it."""
+    claims = tuple(
+        Claim(one.owner_id, one.memory_bytes, one.releasing_since is not None) for one in row.reservations.all()
+    )
+    observed = row.observed if row.kind == Accelerator.Kind.GPU else {}
+    return card_memory.of_card(row.memory_total_bytes, claims, observed)
 
 
 def pools() -> QuerySet[Pool]:
@@ -145,11 +208,12 @@ def _refused(at: datetime) -> Iterator[Problem]:
 
 
 def _gone_accelerators() -> Iterator[Problem]:
-    rows = Accelerator.objects.filter(present=False, reservation__isnull=False).select_related("node", "reservation")
-    for row in rows:
+    rows = Reservation.objects.filter(accelerator__present=False).select_related("accelerator__node")
+    for held in rows:
+        row = held.accelerator
         text = (
             f"Node {row.node.name} does not see accelerator {row.index} ({row.name}) any more, which"
-            f" {row.reservation.owner_kind} {row.reservation.owner_id} holds."
+            f" {held.owner_kind} {held.owner_id} holds."
         )
         hint = "Look at the card and its driver. The replica goes on as long as its engine does."
         yield Problem(row.node.name, "accelerator_gone", text, hint)

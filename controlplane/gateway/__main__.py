@@ -10,7 +10,7 @@ import sys
 
 import uvloop
 
-from controlplane.env import SettingError
+from controlplane import env
 from controlplane.gateway.process import Process
 from controlplane.gateway.settings import read_settings
 
@@ -30,10 +30,10 @@ def spare_the_collector() -> None:
 
 
 def main() -> int:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
+        logging.basicConfig(level=env.log_level(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         settings = read_settings()
-    except SettingError as error:
+    except env.SettingError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 2
     allow_many_files()

@@ -13,7 +13,7 @@ import msgspec
 
 from controlplane.gateway.asks import read_ask
 from controlplane.gateway.client import EXTENSION, Client, Headers, Receive, Scope, Send
-from controlplane.gateway.errors import GatewayError, stopping, too_large
+from controlplane.gateway.errors import GatewayError, loop, stopping, too_large
 from controlplane.gateway.forward import Call, Forwarder
 from controlplane.gateway.peers import client_address
 from controlplane.gateway.settings import GatewaySettings
@@ -23,6 +23,7 @@ from controlplane.lib.ids import new_id
 logger = logging.getLogger(__name__)
 
 BODY_TIMEOUT_S = 60.0
+MOST_HOPS = 3  # gateways before this one: an external endpoint may be another gateway, and must not be this one
 FORWARDED = {
     "/v1/chat/completions": "/chat/completions",
     "/v1/completions": "/completions",
@@ -66,7 +67,7 @@ class Gateway:
     async def _http(self, scope: Scope, receive: Receive) -> None:
         arrived_at = time.monotonic()
         client: Client = scope["extensions"].pop(EXTENSION)  # taken out: it refers to the scope
-        authorization, request_id, length = read_headers(scope["headers"])
+        authorization, request_id, length, hops = read_headers(scope["headers"])
         request_id = request_id or f"{self._id_prefix}-{next(self._numbers):x}"
         upstream_path = FORWARDED.get(scope["path"])
         try:
@@ -88,7 +89,9 @@ class Gateway:
                 raise too_large(self._body_limit)
             ask = read_ask(body)
             deployment = routes.deployment_for(key, ask.model)
-            await self._forwarder.serve(Call(upstream_path, ask, key, deployment, client, request_id, arrived_at))
+            if hops > MOST_HOPS:
+                raise loop(hops)
+            await self._forwarder.serve(Call(upstream_path, ask, key, deployment, client, request_id, arrived_at, hops))
         except GatewayError as error:
             if not client.started:
                 error.send(client, request_id)
@@ -165,9 +168,9 @@ class ClientLeftError(Exception):
     """The client went away before its request was whole; nobody waits for an answer."""
 
 
-def read_headers(headers: Headers) -> tuple[bytes | None, str, int | None]:
-    """Returns (authorization, the client's own request id when it is sane, content length)."""
-    authorization, request_id, length = None, "", None
+def read_headers(headers: Headers) -> tuple[bytes | None, str, int | None, int]:
+    """Returns (authorization, the client's own request id when it is sane, content length, gateways passed)."""
+    authorization, request_id, length, hops = None, "", None, 0
     for name, value in headers:
         if name == b"authorization":
             authorization = value
@@ -175,7 +178,9 @@ def read_headers(headers: Headers) -> tuple[bytes | None, str, int | None]:
             length = int(value)
         elif name == b"x-request-id" and _SANE_ID.fullmatch(value):
             request_id = value.decode()
-    return authorization, request_id, length
+        elif name == b"x-headworks-hops" and value[:4].isdigit():
+            hops = int(value[:4])
+    return authorization, request_id, length, hops
 
 
 async def read_body(receive: Receive, limit: int) -> bytes:

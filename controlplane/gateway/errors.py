@@ -9,6 +9,8 @@ import msgspec
 from controlplane.gateway.client import Client, Headers
 from controlplane.lib.upstream_connection import UpstreamError
 
+MOST_SAID = 2000
+
 
 class GatewayError(Exception):
     """An answer that is not the engine's. `code` is searchable, `message` says what to do about it."""
@@ -70,6 +72,18 @@ def unknown_model(name: str) -> GatewayError:
     return GatewayError(404, "model_not_found", text, param="model")
 
 
+def loop(hops: int) -> GatewayError:
+    text = (
+        f"This request has come through {hops} gateways. An external endpoint leads back to this one: see its address."
+    )
+    return GatewayError(508, "loop_detected", text)
+
+
+def stopped(name: str) -> GatewayError:
+    text = f"`{name}` is stopped. Somebody has to start it; trying again does not."
+    return GatewayError(503, "no_replica", text, retry_after_s=60)
+
+
 def no_replica(name: str) -> GatewayError:
     text = f"No replica of `{name}` is ready. Try again; the deployment's page says what its replicas wait for."
     return GatewayError(503, "no_replica", text, retry_after_s=5)
@@ -92,6 +106,27 @@ def bad_gateway(what: str) -> GatewayError:
 def engine_died() -> GatewayError:
     text = "The engine of the replica ended while it worked on the request. It is started again by itself; try again."
     return bad_gateway(text)
+
+
+def in_openai_shape(status: int, body: bytes) -> GatewayError | None:
+    """Returns an error in OpenAI's shape for an answer that has another one; None where it has that shape."""
+    try:
+        answer = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        answer = None
+    if isinstance(answer, dict):
+        if isinstance(answer.get("error"), dict) and "message" in answer["error"]:
+            return None
+        said = next((answer[name] for name in ("detail", "message", "error") if isinstance(answer.get(name), str)), "")
+    else:
+        said = body.decode(errors="replace") if len(body) < MOST_SAID else ""
+    if status == HTTPStatus.NOT_FOUND:
+        return GatewayError(404, "not_supported", "The engine of this model has no such address: it can't do this.")
+    said = " ".join(said.split()).rstrip(".")
+    text = f"The replica answered with status {status} and gave no reason."
+    if said:
+        text = f"The replica answered with status {status}: {said}."
+    return GatewayError(status, "upstream_error", text)
 
 
 def failed(error: UpstreamError) -> GatewayError:

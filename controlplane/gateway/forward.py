@@ -20,7 +20,7 @@ from controlplane.domain.admission.ticket import Ticket
 from controlplane.domain.routing import CoolDowns, RoutedDeployment, RoutedKey, RoutedReplica
 from controlplane.gateway.asks import Ask
 from controlplane.gateway.client import Client, Headers
-from controlplane.gateway.errors import GatewayError, failed, no_replica, stopping, unreachable
+from controlplane.gateway.errors import GatewayError, failed, no_replica, stopped, stopping, unreachable
 from controlplane.gateway.gate import Gate, Target
 from controlplane.gateway.gates import Gates
 from controlplane.gateway.metering import Live, Meter
@@ -45,6 +45,7 @@ class Call:
     client: Client
     request_id: str
     arrived_at: float  # of the monotonic clock
+    hops: int = 0  # gateways that it has come through before
     gate: Gate = field(init=False)
     ticket: Ticket = field(init=False)
     queued_s: float = 0.0  # how long it waited for its seat
@@ -70,6 +71,9 @@ class Forwarder:
 
     async def serve(self, call: Call) -> None:
         """Answers a call; raises GatewayError when nothing has been sent and nothing can be."""
+        if call.deployment.stopped and not call.deployment.replicas:
+            self._meter.refused(call.key, call.deployment.name, 503)
+            raise stopped(call.ask.model)
         gate, client, key = self._gates.by_name.get(call.deployment.name), call.client, call.key
         if gate is None:  # the deployment was removed while the body came
             self._meter.refused(key, call.deployment.name, 503)
@@ -128,9 +132,9 @@ class Forwarder:
     async def _attempt(self, call: Call, target: Target) -> UpstreamError | None:
         """Returns the error when the replica took no connection (it may be tried elsewhere), else None."""
         replica, pool = target.replica, target.pool
-        request = pool.request(
-            call.path, call.request_id, call.ask.body_for(replica.model, exact=call.deployment.engine == EXTERNAL)
-        )
+        external = call.deployment.engine == EXTERNAL
+        body = call.ask.body_for(replica.model, exact=external)
+        request = pool.request(call.path, call.request_id, body, call.hops + 1 if external else 0)
         connection = pool.take()
         reused = connection is not None
         while True:

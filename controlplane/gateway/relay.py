@@ -15,7 +15,7 @@ import time
 from typing import Literal
 
 from controlplane.gateway.client import Client, Headers
-from controlplane.gateway.errors import GatewayError, bad_gateway, engine_died
+from controlplane.gateway.errors import GatewayError, bad_gateway, engine_died, in_openai_shape
 from controlplane.lib.sse import TAIL_LIMIT_BYTES, EventStream, Usage, usage_of_tail
 from controlplane.lib.upstream_connection import Connection, UpstreamError
 
@@ -128,6 +128,9 @@ class Relay:
             if self.upstream_status >= 500 and ENGINE_DIED in body:
                 self._answer(engine_died())
                 return
+            if self.upstream_status >= 400 and (told := in_openai_shape(self.upstream_status, body)) is not None:
+                self._retell(told)
+                return
             self._start(len(body))
             self._client.end(body)
         self._finish("whole")
@@ -162,6 +165,15 @@ class Relay:
         self.status = error.status
         error.send(self._client, request_id.decode())
         self._finish("broken")
+
+    def _retell(self, error: GatewayError) -> None:
+        """The replica's own refusal in the shape that clients read."""
+        request_id = next(value for name, value in self._own_headers if name == b"x-headworks-request-id")
+        error.headers = [pair for pair in self._own_headers if pair[0] != b"x-headworks-request-id"]
+        error.headers += [pair for pair in self._headers if pair[0] == b"retry-after"]
+        self.status = error.status
+        error.send(self._client, request_id.decode())
+        self._finish("whole")
 
     def _start(self, length: int | None) -> None:
         self.status = self.upstream_status

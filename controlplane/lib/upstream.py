@@ -48,11 +48,14 @@ class Pool:
         self.busy: set[Connection] = set()
         self._retired = False
 
-    def request(self, path: str, request_id: str, body: bytes) -> bytes:
-        """Returns a whole POST request; `path` is what follows `/v1`, `request_id` has been checked by the caller."""
+    def request(self, path: str, request_id: str, body: bytes, hops: int = 0) -> bytes:
+        """Returns a whole POST request; `path` is what follows `/v1`, `request_id` has been checked by the caller.
+        `hops` tells another gateway how many it has come through, 0 = say nothing."""
         head = self._heads.get(path)
         if head is None:
             head = self._heads[path] = self._head(path)
+        if hops:
+            request_id = f"{request_id}\r\nx-headworks-hops: {hops}"
         return b"%b%b\r\ncontent-length: %d\r\n\r\n%b" % (head, request_id.encode(), len(body), body)
 
     def take(self) -> Connection | None:

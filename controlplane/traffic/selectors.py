@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from django.db.models import QuerySet, Sum
 from django.db.models.functions import TruncDay, TruncHour
+from django.utils import timezone
 
 from controlplane.traffic.models import UsageMinute
 
 Step = Literal["hour", "day"]
+MEAN_OVER = timedelta(days=7)
 GROUPS: tuple[str, ...] = ("tenant", "key_id", "deployment")
 COUNTERS: tuple[str, ...] = ("requests", "errors", "prompt_tokens", "completion_tokens")
 
@@ -49,3 +51,11 @@ def totals(group: str, names: Iterable[str], *, since: datetime) -> dict[str, Ma
     rows = UsageMinute.objects.filter(**{f"{group}__in": list(names)}, minute__gte=since).order_by().values(group)
     sums: dict[str, Any] = {f"{name}_sum": Sum(name) for name in COUNTERS}
     return {row[group]: {name: row[f"{name}_sum"] for name in COUNTERS} for row in rows.annotate(**sums)}
+
+
+def mean_request_tokens(deployment: str) -> int | None:
+    """Returns prompt and answer of a deployment's mean request of the last week, None when there was none."""
+    rows = UsageMinute.objects.filter(deployment=deployment, minute__gte=timezone.now() - MEAN_OVER)
+    sums = rows.aggregate(asked=Sum("requests"), prompt=Sum("prompt_tokens"), answer=Sum("completion_tokens"))
+    tokens = (sums["prompt"] or 0) + (sums["answer"] or 0)
+    return max(1, round(tokens / sums["asked"])) if sums["asked"] and tokens else None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
-from controlplane.domain.desired import EngineSpec
+from controlplane.domain.desired import EngineSpec, SettingValue
 from controlplane.domain.errors import RefusedError
 from engine_adapters.base import REPLICA_KEY_ENV, Command, LaunchPlace
 from engine_adapters.checks import given
@@ -60,7 +60,7 @@ def arguments(spec: EngineSpec, place: LaunchPlace) -> list[str]:
         value = given(spec.settings, name)
         if value is not None:
             found += [_option(name), str(value)]
-    found += _memory(spec)
+    found += _memory(spec, place)
     found += _switches(spec)
     extra = given(spec.settings, "extra_args")
     return found + (split_extra(str(extra)) if extra else [])
@@ -88,7 +88,7 @@ def environment(spec: EngineSpec, place: LaunchPlace) -> dict[str, str]:
     return found | (_cpu_environment(spec, place) if spec.build == "cpu" else _cuda_environment(place))
 
 
-def _memory(spec: EngineSpec) -> list[str]:
+def _memory(spec: EngineSpec, place: LaunchPlace) -> list[str]:
     found: list[str] = []
     block_size = given(spec.settings, "block_size")
     if spec.build == "cpu":
@@ -97,11 +97,40 @@ def _memory(spec: EngineSpec) -> list[str]:
         return [*found, "--block-size", str(block_size or CPU_BLOCK_SIZE)]
     if block_size is not None:
         found += ["--block-size", str(block_size)]
-    for name in ("gpu_memory_utilization", "kv_cache_memory_bytes"):
-        value = given(spec.settings, name)
-        if value is not None:
-            found += [_option(name), str(value)]
-    return found
+    utilization = given(spec.settings, "gpu_memory_utilization")
+    cap = _cache_cap_bytes(spec, place)
+    if utilization is None and cap is not None:
+        # with a cap the engine still refuses to start unless its share of the card is free, 0.92 by default
+        utilization = _reserved_share(place)
+    if utilization is not None:
+        found += ["--gpu-memory-utilization", str(utilization)]
+    return found if cap is None else [*found, "--kv-cache-memory-bytes", str(cap)]
+
+
+def _reserved_share(place: LaunchPlace) -> float | None:
+    """The part of each card that is reserved for the replica, rounded down; None where it has whole cards."""
+    shares = [one.reserved_bytes / one.memory_bytes for one in place.accelerators if one.memory_bytes > 0]
+    if not shares or len(shares) < len(place.accelerators) or min(shares) <= 0:
+        return None
+    return max(0.001, math.floor(min(1.0, *shares) * 1000) / 1000)
+
+
+def _cache_cap_bytes(spec: EngineSpec, place: LaunchPlace) -> int | None:
+    """The hard limit of the KV cache on each card: in bytes, or as a share of the smallest card's memory."""
+    cap, share = given(spec.settings, "kv_cache_memory_bytes"), given(spec.settings, "kv_cache_memory_share")
+    if cap is not None:
+        return int(cap)
+    sizes = [one.memory_bytes for one in place.accelerators]
+    if share is None:
+        return None
+    if not sizes or min(sizes) <= 0:
+        raise RefusedError(
+            "card_memory_unknown",
+            "The KV cache is to be a share of the card, and the memory of the card is not known.",
+            kind="unavailable",
+            hint="Give kv_cache_memory_bytes instead of kv_cache_memory_share.",
+        )
+    return int(float(share) * min(sizes))
 
 
 def _switches(spec: EngineSpec) -> list[str]:
@@ -117,11 +146,15 @@ def _switches(spec: EngineSpec) -> list[str]:
 
 
 def _cpu_environment(spec: EngineSpec, place: LaunchPlace) -> dict[str, str]:
-    kv_bytes = given(spec.settings, "kv_cache_memory_bytes")
-    space = math.ceil(float(kv_bytes) / GIB) if kv_bytes else CPU_KV_CACHE_GIB  # the engine takes whole GiB only
-    found = {"VLLM_CPU_KVCACHE_SPACE": str(space)}
+    found = {"VLLM_CPU_KVCACHE_SPACE": str(cpu_cache_gib(spec.settings))}
     bind = thread_binding([one.address for one in place.accelerators], spec.tensor_parallel * spec.pipeline_parallel)
     return found | ({"VLLM_CPU_OMP_THREADS_BIND": bind} if bind else {})
+
+
+def cpu_cache_gib(settings: Mapping[str, SettingValue]) -> int:
+    """Returns the KV cache of the CPU build in GiB: it takes whole ones only."""
+    kv_bytes = given(settings, "kv_cache_memory_bytes")
+    return math.ceil(float(kv_bytes) / GIB) if kv_bytes else CPU_KV_CACHE_GIB
 
 
 def _cuda_environment(place: LaunchPlace) -> dict[str, str]:

@@ -55,6 +55,11 @@ FIELDS: tuple[SettingField, ...] = (
         minimum=1024**2, maximum=1024**5, unit="bytes",
     ),
     SettingField(
+        "kv_cache_memory_share", "float", "KV cache share",
+        "The same as a part of each card's memory: a hard limit, whatever is left over. GPU builds only.",
+        minimum=0.01, maximum=0.95,
+    ),
+    SettingField(
         "block_size", "int", "Block size",
         "Tokens in one block of the KV cache. Empty: the engine's choice, 128 on CPU.",
         minimum=1, maximum=1024, unit="tokens",
@@ -153,6 +158,9 @@ def validate(settings: Mapping[str, SettingValue]) -> list[SettingProblem]:
         problems.append(
             SettingProblem("max_num_batched_tokens", f"A step needs a token for each seat: at least {seats}.")
         )
+    if given(settings, "kv_cache_memory_bytes") is not None and given(settings, "kv_cache_memory_share") is not None:
+        text = "Give the KV cache in bytes or as a share, not both."
+        problems.append(SettingProblem("kv_cache_memory_share", text))
     extra = given(settings, "extra_args")
     if isinstance(extra, str) and "extra_args" not in wrong:
         problem = check_extra(extra)

@@ -6,7 +6,7 @@ import { say } from "./strings.js";
 
 const SIZES = { percent: 0.01, gib: 1024 ** 3 }; // of one unit at the axis
 
-function colour(name) {
+export function colour(name) {
   const probe = document.createElement("span");
   probe.style.color = `var(--${name})`;
   document.body.append(probe);

@@ -2,6 +2,7 @@
 import { absolute } from "./format.js";
 
 const LETTERS = { revision: "R", decision: "D", failure: "F" };
+const HALF = 8; // of a mark's width
 let marks = [];
 let card = null;
 
@@ -34,13 +35,16 @@ export function buildMarks(chart, tabbable) {
   const buttons = [...chart.plot.querySelectorAll(".chart-mark")];
   while (buttons.length > wanted.length) buttons.pop().remove();
   while (buttons.length < wanted.length) buttons.push(newButton(chart, tabbable));
+  // the unit stands above the left edge: a mark there moves beside it, its line stays where it is
+  const beside = chart.unit.hidden ? 0 : chart.unit.offsetLeft + chart.unit.offsetWidth + HALF + 2;
   wanted.forEach((mark, index) => {
     const button = buttons[index];
     button.mark = mark;
     button.dataset.kind = mark.kind;
     button.setAttribute("aria-label", `${mark.title}, ${absolute(new Date(mark.t * 1000))}`);
     button.textContent = LETTERS[mark.kind] ?? "";
-    button.style.left = `${chart.u.valToPos(mark.t, "x") + chart.u.bbox.left / devicePixelRatio}px`;
+    const left = chart.u.valToPos(mark.t, "x") + chart.u.bbox.left / devicePixelRatio;
+    button.style.left = `${Math.max(left, beside)}px`;
   });
 }
 

@@ -19,14 +19,21 @@ const subjects = [...new Set(charts.map(({ spec }) => spec.subject))];
 for (const subject of subjects) ring.set(subject, new Series(1));
 
 const RING_S = 900;
+const begins = Number(holder.dataset.begins ?? 0); // what was called the same before that is not shown
 
 // The ring where it has the time, and what is older from roll-ups.
 function columns(subject, fields, from, to) {
+  const found = kept(subject, fields, from, to);
+  const first = found[0].findIndex((t) => t >= begins);
+  return first === 0 ? found : found.map((column) => (first < 0 ? [] : column.slice(first)));
+}
+
+function kept(subject, fields, from, to) {
   if (view.window > RING_S) return past(subject).columns(fields, from, to);
   const recent = ring.get(subject);
-  const begins = recent.t[0] ?? Infinity;
-  if (view.end === null || from >= begins) return recent.columns(fields, from, to);
-  return joined(past(subject).columns(fields, from, Math.min(to, begins - 1)), recent.columns(fields, begins, to));
+  const since = recent.t[0] ?? Infinity;
+  if (view.end === null || from >= since) return recent.columns(fields, from, to);
+  return joined(past(subject).columns(fields, from, Math.min(to, since - 1)), recent.columns(fields, since, to));
 }
 
 function newestTime() {

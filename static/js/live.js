@@ -63,7 +63,8 @@ function write(subject) {
 function drawSparks(subject) {
   const ring = rings.get(subject) ?? [];
   for (const element of sparks.get(subject) ?? []) {
-    const points = ring.map((sample) => [sample.t, sample.values[element.dataset.field]]);
+    const begins = Number(element.dataset.begins ?? 0);
+    const points = ring.filter((sample) => sample.t >= begins).map((sample) => [sample.t, sample.values[element.dataset.field]]);
     const end = points.at(-1)?.[0] ?? 0;
     const known = points.filter(([, value]) => value !== null && value !== undefined);
     if (known.length < 2) {
@@ -124,6 +125,7 @@ setInterval(() => {
   ticks += 1;
   if (document.hidden) return;
   for (const element of document.querySelectorAll("[data-poll]")) {
-    if (ticks % Number(element.dataset.poll) === 0) refresh(element);
+    // what is fetched again may itself say whether, and how often, it is to be
+    if (ticks % Number(element.dataset.poll) === 0) refresh(element.closest("[hx-get]"));
   }
 }, 1000);

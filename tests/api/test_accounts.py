@@ -7,6 +7,7 @@ from controlplane.accounts.models import ApiKey, ApiToken, User
 from controlplane.journal.models import Event
 from controlplane.lib.ids import secret_hash
 from tests.api.calling import error
+from tests.deployments.making import make_deployment
 
 pytestmark = [pytest.mark.django_db, pytest.mark.services]
 USER = "/api/v1/users/bob/"
@@ -82,11 +83,23 @@ def test_a_tenant_and_its_key(administrator: APIClient) -> None:
     assert administrator.put("/api/v1/tenants/demo/", {"description": "The demo"}).status_code == 201
     again = administrator.put("/api/v1/tenants/demo/", {"description": "The demo"})
     assert again.headers["X-Headworks-Changed"] == "false"
+    make_deployment()
     made = administrator.post(KEYS, {"name": "app", "deployments": ["chat"]})
     assert made.status_code == 201
     assert ApiKey.objects.get().key_hash == secret_hash(made.json()["secret"])
     assert made.json()["secret"] not in administrator.get(KEYS).content.decode()
     assert administrator.get("/api/v1/tenants/demo/").json()["keys_usable"] == 1
+
+
+def test_a_key_for_deployments_that_are_not_there_is_refused(administrator: APIClient) -> None:
+    administrator.put("/api/v1/tenants/demo/", {})
+    make_deployment()
+    answer = administrator.post(KEYS, {"name": "app", "deployments": ["nope", "chat", "gone"]})
+    assert (answer.status_code, error(answer)["details"]["fields"]["deployments"]) == (
+        400,
+        "There is no deployment gone, nope.",
+    )
+    assert not ApiKey.objects.exists()
 
 
 def test_the_keys_of_all_tenants_are_listed_and_filtered(administrator: APIClient, viewer: APIClient) -> None:

@@ -41,10 +41,12 @@ BODIES: dict[str, dict[str, Any]] = {
     "put_quota": {"tokens_per_day": 1},
     "put_ladder": {"steps": []},
     "put_price": {"prompt_per_million": 1, "completion_per_million": 2},
+    "label_node": {"labels": {"rack": "r1"}},
 }
 # what is done to something new, or to a replica in whatever state it is; a preview and one's password
 UNCONDITIONAL = {
     "create_token", "create_key", "change_my_password", "preview_engine", "drain_replica", "restart_replica",
+    "plan_estimate", "plan_capacity",
 }  # fmt: skip
 
 
@@ -123,3 +125,14 @@ def test_an_accelerator_is_cordoned_on_the_version_of_its_node(operator: APIClie
     url = "/api/v1/nodes/n1/accelerators/n1-0/cordon/"
     assert operator.post(url, headers={"If-Match": old}).status_code == 200
     assert operator.post("/api/v1/nodes/n1/accelerators/n1-1/cordon/", headers={"If-Match": old}).status_code == 412
+
+
+@pytest.mark.parametrize("tag", ['"99-x"', "1", '"nonsense"', '"1-abc", "2-abc"'])
+def test_what_is_no_etag_of_ours_is_refused_and_said(operator: APIClient, tag: str) -> None:
+    make_deployment("chat")
+    answer = operator.post("/api/v1/deployments/chat/stop/", headers={"If-Match": tag})
+    assert answer.status_code == 412
+    told = error(answer)
+    assert told["message"] == "What was sent is no version of the deployment chat."
+    assert set(told["details"]) == {"hint", "version"}
+    assert "quotation marks" in told["details"]["hint"]

@@ -206,8 +206,8 @@ def test_the_list_is_filtered_and_searched(viewer: APIClient) -> None:
         return [row["name"] for row in answer.json()["results"]]
 
     assert names() == ["chat", "code", "idle"]
-    assert names(state="ready") == ["chat"]
-    assert names(state="stopped") == ["idle"]
+    assert names(status="ready") == ["chat"]
+    assert names(status="stopped") == ["idle"]
     assert names(search="ch") == ["chat"]
     assert names(engine="external") == []
 

@@ -119,3 +119,12 @@ def test_nested_problems_are_flattened_to_dotted_names() -> None:
     raised = exceptions.ValidationError({"a": {"b": ["Wrong."]}, "c": [{}, {"d": ["Bad."]}]})
     fields = errors.exception_handler(raised, {}).data["error"]["details"]["fields"]
     assert fields == {"a.b": "Wrong.", "c.1.d": "Bad."}
+
+
+@services
+@pytest.mark.parametrize("path", ["/api/v1/", "/api/v1", "/api/", "/api/v1/nothing/", "/api/v1/nothing", "/api/v2/"])
+def test_an_address_that_does_not_exist_names_the_description(operator: APIClient, path: str) -> None:
+    answer = operator.get(path)
+    assert (answer.status_code, error(answer)["code"]) == (404, "not_found")
+    assert "/api/schema/" in error(answer)["details"]["hint"]
+    assert operator.get("/api/schema/").status_code == 200

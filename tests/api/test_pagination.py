@@ -10,7 +10,7 @@ from controlplane.journal.services import record
 from controlplane.journal.services.record import SYSTEM
 from tests.api.calling import error
 from tests.api.world import make_journal
-from tests.deployments.making import make_pool
+from tests.deployments.making import make_deployment, make_pool
 
 pytestmark = [pytest.mark.django_db, pytest.mark.services]
 EVENTS = "/api/v1/events/"
@@ -92,15 +92,15 @@ def test_a_cursor_of_another_list_is_refused(journal: APIClient) -> None:
 
 def test_an_unknown_parameter_is_named(viewer: APIClient) -> None:
     fields = error(viewer.get("/api/v1/deployments/", {"stat": "ready"}))["details"]["fields"]
-    assert fields == {"stat": "There is no such field; did you mean state?"}
+    assert fields == {"stat": "There is no such field; did you mean status?"}
 
 
 def test_a_parameter_that_is_given_twice_is_refused(viewer: APIClient) -> None:
-    assert viewer.get("/api/v1/deployments/?state=ready&state=failed").status_code == 400
+    assert viewer.get("/api/v1/deployments/?status=ready&status=failed").status_code == 400
 
 
 def test_a_wrong_value_of_a_filter_is_named(viewer: APIClient) -> None:
-    assert "state" in error(viewer.get("/api/v1/deployments/", {"state": "quick"}))["details"]["fields"]
+    assert "status" in error(viewer.get("/api/v1/deployments/", {"status": "quick"}))["details"]["fields"]
     assert "since" in error(viewer.get(EVENTS, {"since": "yesterday"}))["details"]["fields"]
 
 
@@ -122,3 +122,12 @@ def test_events_and_decisions_are_filtered(journal: APIClient) -> None:
     assert journal.get("/api/v1/decisions/", {"object_id": "code"}).json()["count"] == 0
     for url in (EVENTS, "/api/v1/decisions/"):
         assert [journal.get(url, {"deployment": name}).json()["count"] for name in ("chat", "code")] == [7, 0]
+
+
+def test_deployments_are_filtered_by_the_field_that_they_show(viewer: APIClient) -> None:
+    make_deployment("chat")
+    make_deployment("idle", desired_state="stopped")
+    for name in ("chat", "idle"):
+        status = viewer.get(f"/api/v1/deployments/{name}/").json()["status"]
+        found = viewer.get("/api/v1/deployments/", {"status": status}).json()["results"]
+        assert [row["name"] for row in found] == [name]

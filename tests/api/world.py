@@ -11,7 +11,7 @@ from django.utils import timezone
 from controlplane.accounts.models import User
 from controlplane.accounts.services import keys, tenants, tokens
 from controlplane.catalog.models import Model, Variant
-from controlplane.deployments.models import Deployment, Replica, ReplicaTransition
+from controlplane.deployments.models import Deployment, LedgerRow, Replica, ReplicaTransition
 from controlplane.deployments.services import deployments
 from controlplane.domain.degradation import Ladder, Step
 from controlplane.domain.quotas.quota import Price
@@ -80,12 +80,13 @@ def make_external(name: str = "outside") -> Deployment:
 
 
 def make_ready_replica(deployment: Deployment, node: Any) -> Replica:
-    card = Accelerator.objects.filter(node=node, reservation=None)[0]
+    card = Accelerator.objects.filter(node=node, reservations=None)[0]
     assigned = [{"uuid": card.uuid, "kind": card.kind, "address": card.address}]
     replica = make_replica(
         deployment, node=node, state="ready", assigned=assigned, url="http://127.0.0.1:9", log_tail=["up"]
     )
     Reservation.objects.create(accelerator=card, owner_id=replica.pk)
+    LedgerRow.objects.create(replica=replica.pk, deployment=deployment.name)
     make_transition(replica, 1)
     return replica
 

@@ -13,8 +13,10 @@ from controlplane.deployments.models import Deployment, Replica, ReplicaTransiti
 from controlplane.fleet.models import Accelerator, Node, Pool, Reservation
 from controlplane.journal.models import Decision, Event
 from controlplane.lib import ids
+from tests.console.making_ledgers import make_ledgers
 
 PASSWORD = "correct horse battery"
+LOGS = "/home/operations/services/inference/headworks/.headworks/node"  # as long as such folders really are
 GIB = 1024**3
 
 FAILURE_LOG = [
@@ -127,7 +129,8 @@ def make_deployment(name: str, *, variant: Variant | None = None, **values: Any)
             "settings": {},
         }
     row.revision = make_revision(row, 1, spec)
-    row.save(update_fields=["revision"])
+    row.created_at = timezone.now() - timedelta(days=30)
+    row.save(update_fields=["revision", "created_at"])
     return row
 
 
@@ -168,7 +171,7 @@ def make_replica(deployment: Deployment, node: Node | None = None, *, state: str
         pid=values.pop("pid", 41_273 if state in ("starting", "warming", "ready", "draining") else None),
         in_flight=values.pop("in_flight", 7 if state == "ready" else None),
         command=values.pop("command", COMMAND),
-        log_path=f"/var/lib/headworks/node/{node.name if node else 'none'}/replicas/x/engine.log",
+        log_path=f"{LOGS}/{node.name}/replicas/7f3ak2m9q0xd/engine.log" if node else "",
         facts=values.pop("facts", FACTS if state in ("ready", "draining") else {}),
         **values,
     )
@@ -377,6 +380,7 @@ def make_fleet() -> dict[str, Any]:
         state_since=timezone.now() - timedelta(seconds=48),
         process_started_at=timezone.now() - timedelta(seconds=48),
     )
+    make_ledgers(one, coming)
     for card, used, busy in zip(
         cards1, (77, 76, 77, 76, 19, 19, 18, 19), (0.93, 0.91, 0.94, 0.9, 0.02, 0, 0.01, 0), strict=True
     ):

@@ -30,6 +30,9 @@ TERMINAL = "controlplane/backup"
 # functions whose answers become parts of a sentence
 PARTS = {
     "controlplane/domain/placement.py": ("why_not", "_missing", "sentence"),
+    "controlplane/domain/placement_cards.py": ("choose", "why_not", "_missing"),
+    "controlplane/domain/placement_scores.py": ("why_better", "why", "_better"),
+    "controlplane/deployments/services/model_facts.py": ("of_variant", "_on_disk", "_read"),
     "controlplane/deployments/controller/view.py": ("_slot",),
     "controlplane/deployments/services/checking.py": ("check",),
     "controlplane/deployments/services/deployments.py": ("_sentence",),
@@ -44,6 +47,7 @@ _QUIET_ERRORS = re.compile(
     r"|LostError|WireError|ScrapeError|ConfigError|NotImplementedError)\b"
 )
 _QUIET_KEYWORDS = {"help", "help_text", "description", "extra"}
+_BEGINS = re.compile(r"[A-Z{`\"\-]|vLLM|([a-z0-9]+_)+[a-z0-9]+ |config\.json ")
 _MOST_VARIANTS = 24
 _MARKED_HOLE = re.compile(r"\{(\w+)\}")
 
@@ -163,7 +167,7 @@ def _is_part(variant: Variant, text: str) -> bool:
 def is_sentence(text: str) -> bool:
     """Returns whether a template reads like a sentence."""
     words = _MARKED_HOLE.sub("", text)
-    if not re.match(r"[A-Z{`\-]|vLLM", text) or re.search(r"\(\?P|\\[dSsw.]|\n|://\{", text):
+    if not _BEGINS.match(text) or re.search(r"\(\?P|\\[dSsw.]|\n|://\{", text):
         return False
     ends = re.search(r"[.?]$", text) and " " in text
     goes_on = re.search(r"(: |[.:;] )\{\w+\}$", text) and words.count(" ") > 1

@@ -147,11 +147,11 @@ def test_a_dialog_scales_and_becomes_the_progress(site: Site) -> None:
     assert page.evaluate("document.activeElement.id") == "f-replicas"
     page.fill("#f-replicas", "4")
     page.click("dialog button[type=submit]")
-    page.wait_for_selector("dialog >> text=2 of 4 replicas are ready.")
+    page.wait_for_selector("dialog >> text=Replicas ready: 2 of 4.")
     assert Deployment.objects.get(name="llama-70b").replicas_wanted == 4
     Replica.objects.filter(deployment__name="llama-70b").update(state="ready")
     making.make_replica(Deployment.objects.get(name="llama-70b"), None, id="zzzzzzzzzzz1")
-    page.wait_for_selector("dialog >> text=4 of 4 replicas are ready.")
+    page.wait_for_selector("dialog >> text=Replicas ready: 4 of 4.")
     page.click("dialog .dialog-foot [data-close]")
     assert not page.evaluate("document.getElementById('dialog').open")
 

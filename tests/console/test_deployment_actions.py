@@ -27,7 +27,7 @@ def test_scaling_becomes_its_progress() -> None:
     response = make_client().post("/deployments/chat/do/scale/", {"replicas": "3"}, headers=HX)
     text = response.content.decode()
     assert Deployment.objects.get(name="chat").replicas_wanted == 3
-    assert "1 of 3 replicas are ready." in text and 'hx-get="/deployments/chat/progress/?undo=' in text
+    assert "Replicas ready: 1 of 3." in text and 'hx-get="/deployments/chat/progress/?undo=' in text
 
 
 def test_a_number_that_can_not_be_is_said_at_its_field() -> None:

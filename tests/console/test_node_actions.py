@@ -47,7 +47,7 @@ def test_draining_a_replica_becomes_its_progress() -> None:
     row.save()
     making.make_replica(row.deployment, row.node)
     settled = client.get(f"/replicas/{row.pk}/progress/").content.decode()
-    assert "hx-get" not in settled and "1 of 1 replicas are ready." in settled
+    assert "hx-get" not in settled and "Replicas ready: 1 of 1." in settled
 
 
 def test_draining_a_node_becomes_its_progress() -> None:

@@ -319,7 +319,7 @@ def faults(world: Installation) -> list[str]:
     for deployment in Deployment.objects.select_related("pool"):
         rows = [row for row in living.values() if row.deployment_id == deployment.pk]
         free = Accelerator.objects.filter(
-            reservation=None, cordoned=False, node__cordoned=False, node__pool=deployment.pool
+            reservations=None, cordoned=False, node__cordoned=False, node__pool=deployment.pool
         )
         found += [f"{deployment.name}: {text}" for text in _of_deployment(deployment, rows, free.exists())]
     return found

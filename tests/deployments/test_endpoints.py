@@ -4,9 +4,11 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 
+from controlplane import dispatch
 from controlplane.deployments.controller import documents
 from controlplane.deployments.models import Deployment, Replica, Revision
 from controlplane.deployments.services import deployments, endpoints
@@ -198,3 +200,37 @@ def test_a_stopped_endpoint_is_not_asked(remote: Endpoint) -> None:
     assert endpoints.probe_all() == 0
     assert remote.asked == []
     assert Deployment.objects.count() == 1
+
+
+@pytest.mark.services
+@pytest.mark.django_db
+def test_a_new_key_is_tried_at_once(
+    remote: Endpoint, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+) -> None:
+    row = make_endpoint(remote)
+    remote.status = 401
+    endpoints.probe_all()
+    sent: list[str] = []
+    monkeypatch.setattr("controlplane.celery.app.send_task", lambda task, **_options: sent.append(task))
+    wish = make_external_wish(external_url=f"{remote.address}/v1", external_key="sk-2")
+    with django_capture_on_commit_callbacks(execute=True):
+        applied = deployments.apply(actor=ADA, name="ext", wish=wish)
+    row.refresh_from_db()
+    assert (applied.deployment.revision_id, sent) == (row.revision_id, [dispatch.PROBE_EXTERNAL])
+    assert (row.state, row.reason_code) == ("pending", "asked")
+    remote.status = 200
+    assert endpoints.probe_all() == 1
+    assert remote.asked[-1] == ("/v1/models", "Bearer sk-2")
+
+
+@pytest.mark.services
+@pytest.mark.django_db
+def test_a_ready_endpoint_that_refuses_its_new_key_fails_with_the_first_answer(remote: Endpoint) -> None:
+    row = make_endpoint(remote)
+    endpoints.probe_all()
+    wish = make_external_wish(external_url=f"{remote.address}/v1", external_key="sk-wrong")
+    deployments.apply(actor=ADA, name="ext", wish=wish)
+    remote.status = 401
+    assert endpoints.probe_all() == 1
+    row.refresh_from_db()
+    assert (row.state, row.reason_code) == ("failed", "endpoint_key")

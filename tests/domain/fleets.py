@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from controlplane.domain.card_memory import CardMemory, Claim
 from controlplane.domain.placement import Need, Site, Slot
 from controlplane.domain.reconcile import Member, Wanted
 
 
-def make_slot(uuid: str = "a", **fields: Any) -> Slot:
-    return Slot(**{"uuid": uuid, "kind": "gpu", "name": "H100", **fields})
+def make_slot(uuid: str = "a", *, holder: str = "", total: int | None = None, **fields: Any) -> Slot:
+    """A card; `holder` has all of it."""
+    memory = CardMemory(total, (Claim(holder),) if holder else ())
+    return Slot(**{"uuid": uuid, "kind": "gpu", "name": "H100", "memory": memory, **fields})
 
 
 def make_site(name: str = "n1", cards: int = 2, **fields: Any) -> Site:

@@ -81,7 +81,7 @@ class World:
     def free(self, one: Member) -> None:
         assert one.node is not None
         site = self.sites[one.node]
-        slots = tuple(replace(slot, holder=None) if slot.holder == one.id else slot for slot in site.slots)
+        slots = tuple(slot.without({one.id}) for slot in site.slots)
         self.sites[one.node] = replace(site, slots=slots)
         del self.members[one.id]
 
@@ -108,7 +108,7 @@ class World:
             assert asked or one.state != "ready" or len(running) > self.wanted.replicas
 
     def check(self) -> None:
-        held = [slot.holder for site in self.sites.values() for slot in site.slots if slot.holder]
+        held = [one.owner for site in self.sites.values() for slot in site.slots for one in slot.memory.claims]
         assert set(held) <= set(self.members)
         for one in self.members.values():
             assert (one.node is not None) == (held.count(one.id) == self.wanted.accelerators)

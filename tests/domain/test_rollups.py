@@ -38,7 +38,7 @@ def test_a_rollup_that_was_written_twice_counts_once() -> None:
     assert (span.counters, span.histograms) == ({"requests": 5.0}, {"ttft": {7: 5}})
 
 
-def test_rates_follow_from_counters_unless_they_were_measured() -> None:
+def test_rates_follow_from_the_counters_of_the_gateway_and_else_from_what_was_measured() -> None:
     span = merge_span([make_rollup(0, counters={"requests": 20.0, "output_tokens": 100.0})], 0)
     assert span is not None
     assert rates_of(span) == {"requests_per_s": 2.0, "tokens_per_s": 10.0}
@@ -50,7 +50,9 @@ def test_rates_follow_from_counters_unless_they_were_measured() -> None:
         0,
     )
     assert measured is not None
-    assert values_of(measured) == {"tokens_per_s": 11.0}
+    assert values_of(measured) == {"tokens_per_s": 10.0}
+    alone = merge_span([make_rollup(0, gauges={"tokens_per_s": (11.0, 15.0)})], 0)
+    assert alone is not None and values_of(alone) == {"tokens_per_s": 11.0}
 
 
 def test_a_window_averages_only_the_seconds_that_have_a_value() -> None:

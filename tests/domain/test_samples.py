@@ -81,11 +81,16 @@ def make_part(source: str, **given_values: float | None) -> SamplePart:
     return SamplePart("deployment:chat", source, 100.0, given_values)
 
 
-def test_tokens_that_the_engine_counted_are_not_counted_again_by_the_gateway() -> None:
+def test_tokens_are_those_that_the_gateway_counted_and_the_engines_only_without_one() -> None:
     engines = [make_part("collector:n1", tokens_per_s=100), make_part("collector:n2", tokens_per_s=50)]
     gateway = make_part("gateway:g1", tokens_per_s=149, requests_per_s=2)
-    assert merge_parts([*engines, gateway]).values() == {"tokens_per_s": 150, "requests_per_s": 2}
-    assert merge_parts([gateway]).values()["tokens_per_s"] == 149
+    assert merge_parts([*engines, gateway]).values() == {"tokens_per_s": 149, "requests_per_s": 2}
+    assert merge_parts(engines).values() == {"tokens_per_s": 150}
+
+
+def test_an_idle_replica_shows_no_tokens_although_its_engine_generates_to_show_that_it_lives() -> None:
+    parts = [make_part("collector:n1", tokens_per_s=2), make_part("gateway:g1", tokens_per_s=0)]
+    assert merge_parts(parts).values() == {"tokens_per_s": 0}
 
 
 def test_a_mean_is_weighted_by_the_replicas_behind_it() -> None:

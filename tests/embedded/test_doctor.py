@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import http.server
 import json
 import tarfile
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from controlplane.embedded import doctor
+from controlplane.embedded import doctor, facts, state
 from controlplane.embedded.layout import ROOT, Layout
 
 SECRETS = {
@@ -77,3 +80,26 @@ def test_the_summary_says_what_looks_wrong(tmp_path: Path, capsys: pytest.Captur
     assert "No launcher runs here" in printed
     assert "Replica r1 of smollm2 has failed: The engine ran out of memory." in printed
     assert "engine's environment" in printed or "Nothing" not in printed
+
+
+@pytest.fixture
+def console() -> Iterator[str]:
+    """The address of a server that answers everything, as a console does /healthz."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+def test_the_addresses_are_those_of_the_launcher_that_runs(
+    tmp_path: Path, console: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADWORKS_CONSOLE_PORT", "1")
+    monkeypatch.setenv("HEADWORKS_GATEWAY_PORT", "2")
+    layout = make_installation(tmp_path)
+    assert len(list(facts.silent_ports(layout))) == 2
+    state.write(layout.state, state.READY, console, console)
+    assert list(facts.silent_ports(layout)) == []
+    assert f"{console}/healthz: 404" in facts.ports(layout)

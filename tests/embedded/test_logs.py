@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.embedded import logs
+from controlplane.embedded import logs, say
 
 
 def test_a_log_that_became_too_long_is_moved_and_its_writer_goes_on(tmp_path: Path) -> None:
@@ -50,3 +50,16 @@ def test_the_tail_of_a_missing_file_is_empty(tmp_path: Path) -> None:
     assert logs.tail(tmp_path / "none", 5) == []
     (tmp_path / "a").write_text("1\n2\n3\n")
     assert logs.tail(tmp_path / "a", 2) == ["2", "3"]
+
+
+def test_steps_of_another_launcher_count_from_the_start_of_this_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(say, "elapsed_s", lambda: 2.0)
+    path = tmp_path / "launcher.log"
+    path.touch()
+    follower = logs.Follower("", path, logs.as_own_step)
+    follower.prefix = ""
+    path.write_text("[1402.3 s] Ending gateway\n[  12.0 s] Ending node\nno step [1.0 s] at all\n")
+    follower.show()
+    assert capsys.readouterr().out == ("[   2.0 s] Ending gateway\n[   2.0 s] Ending node\nno step [1.0 s] at all\n")

@@ -47,6 +47,7 @@ def test_statuses_are_read_from_a_page_or_a_list(wrap: object) -> None:
     ("output", "words"),
     [
         ('connection failed: connection to server at "1.2.3.4" failed: Connection refused', "Check DATABASE_URL"),
+        ("manage.py: The database does not answer: connection failed: gone.", "answer: connection failed: gone. Check"),
         ('FATAL:  password authentication failed for user "x"', "refuses the user or the password"),
         ("could not extend file: No space left on device", "The disk is full"),
         ("Traceback\nValueError: no", "ValueError: no"),

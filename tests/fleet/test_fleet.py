@@ -159,3 +159,31 @@ def test_many_at_once_never_take_one_accelerator_twice() -> None:
     assert 1 <= len(won) <= 2
     assert Reservation.objects.count() == 2 * len(won)
     assert Node.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_labels_are_replaced_as_a_whole() -> None:
+    make_node()
+    nodes.label(actor=ADA, name="n1", labels={"rack": "r1", "zone": "a"})
+    node = nodes.label(actor=ADA, name="n1", labels={"rack": "r2"})
+    nodes.label(actor=ADA, name="n1", labels={"rack": "r2"})
+    assert (node.labels, node.version) == ({"rack": "r2"}, 3)
+    assert Event.objects.filter(verb="node.labelled").count() == 2
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("labels", [{"Rack": "r"}, {"rack": ""}, {"rack": "a b"}, {f"l{n}": "v" for n in range(33)}])
+def test_odd_labels_are_refused_with_what_would_be_right(labels: dict[str, str]) -> None:
+    make_node()
+    with pytest.raises(RefusedError) as refused:
+        nodes.label(actor=ADA, name="n1", labels=labels)
+    assert "labels" in refused.value.fields
+
+
+@pytest.mark.django_db
+def test_a_pool_keeps_its_strategy_unless_told() -> None:
+    pools.apply(actor=ADA, name="fast", strategy="pack")
+    assert pools.apply(actor=ADA, name="fast", hot=False).row.strategy == "pack"
+    with pytest.raises(RefusedError) as refused:
+        pools.apply(actor=ADA, name="fast", strategy="heap")
+    assert "strategy" in refused.value.fields

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -28,6 +30,7 @@ from tests.telemetry.live import in_database
 pytestmark = [pytest.mark.services, pytest.mark.django_db(transaction=True)]
 
 CHAT = "deployment:chat"
+REST = Path(__file__).resolve().parents[2] / "docs" / "rest.md"
 
 
 class OwnValkey:
@@ -179,6 +182,24 @@ async def test_samples_come_second_by_second_and_a_reconnect_brings_what_was_mis
             history = {one["t"]: one["running"] for one in (await next_frame(client, "history"))["samples"]}
             assert (await next_value(client))["t"] > max(history)
     assert all(history.get(second) is not None for second in range(seconds[0], seconds[-1] + 2))
+
+
+async def test_the_example_of_the_documents_prints_samples(console: Console, own_valkey: OwnValkey) -> None:
+    secret = await in_database(live.make_token, await in_database(live.make_user, "viewer"), "viewer")
+    found = re.search(
+        r"^    import asyncio, json, websockets\n(?:(?:    .*)?\n)+?(?=    # )", REST.read_text(), re.MULTILINE
+    )
+    assert found is not None
+    printed: asyncio.Queue[str] = asyncio.Queue()
+    names: dict[str, Any] = {"print": printed.put_nowait}
+    exec(compile(textwrap.dedent(found[0]).replace("deployment:smollm2", CHAT), str(REST), "exec"), names)
+    async with data_is_written(own_valkey.url):
+        watching = asyncio.create_task(names["watch"](f"ws://127.0.0.1:{console.port}", secret))
+        kinds = {json.loads(await asyncio.wait_for(printed.get(), 20))["type"] for _ in range(3)}
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+    assert kinds == {"subscribed", "history", "sample"}
 
 
 async def test_strangers_are_refused_by_the_real_server(console: Console) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from django.apps import apps
 from django.db import transaction
 from django.utils import timezone
 
@@ -29,12 +30,13 @@ def create(
     deployments: Sequence[str] | None = None,
     expires_at: datetime | None = None,
 ) -> tuple[ApiKey, str]:
-    """Makes a key of the tenant for these deployments (None = all); returns it and its secret."""
+    """Makes a key of the tenant for these deployments, which have to exist (None = all); returns it and its secret."""
     names.check_label(name)
     names.check_expiry(expires_at, timezone.now())
     owner = Tenant.objects.select_for_update().filter(name=tenant).first()
     if owner is None:
         raise RefusedError("no_such_tenant", f"There is no tenant {tenant}.", kind="not_found")
+    _check_deployments(deployments or ())
     secret = ids.new_secret(PREFIX)
     key = ApiKey.objects.create(
         tenant=owner,
@@ -46,6 +48,15 @@ def create(
     )
     _event(actor, key, "api_key.created", f"Key {name} of {tenant} was made.")
     return key, secret
+
+
+def _check_deployments(wanted: Sequence[str]) -> None:
+    # by name: deployments are built upon accounts, not the other way round
+    known = apps.get_model("deployments", "Deployment").objects.filter(name__in=wanted).values_list("name", flat=True)
+    unknown = sorted(set(wanted) - set(known))
+    if unknown:
+        text = f"There is no deployment {', '.join(unknown)}."
+        raise RefusedError("invalid", text, fields={"deployments": text})
 
 
 @transaction.atomic

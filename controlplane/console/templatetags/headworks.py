@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +15,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from controlplane.console import frame, memory, sentences, units, words
+from controlplane.console import frame, journal_links, memory, memory_parts, sentences, units, words
 
 register = template.Library()
 
@@ -105,14 +106,15 @@ def live_meter(subject: str, field: str, samples: Mapping[str, Mapping[str, Any]
 
 
 @register.simple_tag
-def spark(subject: str, field: str, css: str = "") -> SafeString:
-    """A line of the last five minutes without axes, drawn by the browser."""
+def spark(subject: str, field: str, begins: datetime, css: str = "") -> SafeString:
+    """A line of the last five minutes without axes, drawn by the browser; what was before `begins` is left out."""
     return format_html(
-        '<svg class="spark {}" data-spark="{}" data-field="{}" viewBox="0 0 100 24" preserveAspectRatio="none" '
-        'aria-hidden="true"></svg>',
+        '<svg class="spark {}" data-spark="{}" data-field="{}" data-begins="{}" viewBox="0 0 100 24" '
+        'preserveAspectRatio="none" aria-hidden="true"></svg>',
         css,
         subject,
         field,
+        plain(begins.timestamp()),
     )
 
 
@@ -134,6 +136,25 @@ def memory_bar(parts: list[memory.Part], css: str = "") -> SafeString:
         ),
     )
     return format_html('<svg class="bar {}" role="img" aria-label="{}">{}</svg>', css, told or _("no data"), pieces)
+
+
+@register.simple_tag
+def stack_bar(stack: memory_parts.Stack, css: str = "tall") -> SafeString:
+    """A card's ledger as a stack, with the end of the card and the budget that the engine asks for."""
+    marks = format_html_join(
+        "",
+        '<line class="{}" x1="{}%" x2="{}%" y1="0" y2="100%"><title>{}</title></line>',
+        (
+            (kind, f"{at * 100:.2f}", f"{at * 100:.2f}", title)
+            for kind, at, title in (
+                ("bar-budget", stack.budget, _("What the engine asks for")),
+                ("bar-end", stack.end if stack.end < 1 else None, _("End of the card")),
+            )
+            if at is not None and at < 1
+        ),
+    )
+    return format_html('<div class="bar-frame">{}<svg class="bar-marks" aria-hidden="true">{}</svg></div>',
+                       memory_bar(list(stack.parts), css), marks)  # fmt: skip
 
 
 def _known(value: Any) -> float | None:
@@ -167,6 +188,51 @@ def latency(value: Any) -> str:
 
 
 @register.filter
+def milliseconds(value: Any) -> str:
+    """Milliseconds as a time with its unit: 87 ms, 1.4 s."""
+    known = _known(value)
+    return units.latency(None if known is None else known / 1000)
+
+
+@register.filter
+def in_ms(value: Any) -> str:
+    """Seconds in ms, without the unit."""
+    return units.milliseconds(_known(value))
+
+
+@register.filter
+def quantity_rounded(value: Any) -> str:
+    """A large figure with three digits that count: 12,300."""
+    known = _known(value)
+    return units.MISSING if known is None else units.significant(known)
+
+
+@register.filter
+def signed_percent(value: float) -> str:
+    """A difference as a share, in percent with its sign: +1.2, −0.4."""
+    return f"{value * 100:+.1f}".replace("-", "−")
+
+
+@register.filter
+def limit_word(name: str) -> str:
+    """What limits a step of the latency model."""
+    return words.limit(name)
+
+
+@register.filter
+def support_word(name: str) -> str:
+    """Whether a card calculates in a precision."""
+    return words.support(name)
+
+
+@register.filter
+def said_each(text: str) -> str:
+    """Several sentences in a row, each in the reader's language."""
+    found = re.split(r"(?<=[.]) (?=[A-Z])", text)
+    return format_html_join(" ", "{}", ((said(one),) for one in found)) if text else ""
+
+
+@register.filter
 def duration(value: Any) -> str:
     return units.duration(_known(value))
 
@@ -192,6 +258,13 @@ def word(name: str) -> str:
 def said(sentence: str) -> str:
     """A sentence that came from below, in the reader's language; what stays English is marked as English."""
     told = sentences.said(sentence)
+    return format_html('<span lang="en">{}</span>', told) if sentences.is_foreign(told) else told
+
+
+@register.filter
+def said_part(text: str) -> str:
+    """A part of a sentence, in the reader's language."""
+    told = sentences.said_part(text)
     return format_html('<span lang="en">{}</span>', told) if sentences.is_foreign(told) else told
 
 
@@ -252,10 +325,10 @@ def split(text: str) -> list[str]:
     return text.split(",")
 
 
-@register.filter
-def object_url(kind: str, object_id: str) -> str:
-    """Where an object of the journal has its page; "" when it has none."""
-    return frame.object_url(kind, object_id)
+@register.simple_tag
+def linked(rows: Iterable[journal_links.Row], wanted: object = True) -> list[tuple[journal_links.Row, str]]:
+    """Rows of the journal, each with where its object has its page; "" when it has none, or none is wanted."""
+    return journal_links.linked(rows) if wanted else [(row, "") for row in rows]
 
 
 @register.simple_tag

@@ -10,7 +10,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from controlplane.console import charts, progress, rest, samples, sentences, settings_diff, usage, words
+from controlplane.console import charts, ledger_rows, progress, rest, samples, sentences, settings_diff, usage, words
 from controlplane.console.guard import is_fragment, page
 from controlplane.console.lists import listing, params_of
 from controlplane.console.views.journal import event_list
@@ -23,6 +23,8 @@ from controlplane.journal import selectors as journal_selectors
 from controlplane.journal.models import Decision
 
 _MARKS = 60
+_LEDGERS = 40
+_PAST_LEDGERS = 5
 _REPLICAS = 80  # of a page; a websocket takes 100 subjects
 
 
@@ -35,8 +37,9 @@ def overview(request: HttpRequest, name: str) -> HttpResponse:
         "deployment/overview.html",
         {
             **_head(deployment, "overview"),
-            "charts": charts.deployment(name),
-            "usage": usage.of_deployment(name, timezone.now()),
+            "charts": charts.deployment(name, external=deployment.engine == Engine.EXTERNAL),
+            "begins": deployment.created_at.timestamp(),
+            "usage": usage.of_deployment(name, timezone.now(), since=deployment.created_at),
             "chat": rest.chat(name, _("What is the capital of France?")),
         },
     )
@@ -88,6 +91,23 @@ def settings(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "deployment/settings.html", context)
 
 
+@page()
+def ledger(request: HttpRequest, name: str) -> HttpResponse:
+    """Predicted beside measured memory of the living replicas; without any, of the newest starts."""
+    deployment = selectors.deployment(name)
+    living = {row.pk: row for row in selectors.replicas(deployment=name)[:_LEDGERS]}
+    rows = selectors.ledger_rows(deployment=name)
+    found = list(rows.filter(replica__in=living) if living else rows[:_PAST_LEDGERS])
+    context = {
+        **_head(deployment, "ledger"),
+        "ledgers": [
+            (ledger_rows.of_row(row), selectors.rejections(living[row.replica]) if row.replica in living else [])
+            for row in found
+        ],
+    }
+    return render(request, "deployment/ledger.html", context)
+
+
 @page(LOGS)
 def logs(request: HttpRequest, name: str) -> HttpResponse:
     """The live log of one replica, chosen among those that live or ended last."""
@@ -124,12 +144,12 @@ def journal(request: HttpRequest, name: str) -> HttpResponse:
 def head(request: HttpRequest, name: str) -> HttpResponse:
     """The header with the work that is under way, fetched again after a change."""
     tab = request.GET.get("tab", "overview")
-    return render(request, "deployment/head.html", _head(selectors.deployment(name), tab))
+    return render(request, "deployment/head.html", {**_head(selectors.deployment(name), tab), "fragment": True})
 
 
 @page()
 def marks(request: HttpRequest, name: str) -> HttpResponse:
-    """Revisions and decisions as marks of the time axis."""
+    """Revisions and decisions as marks of the time axis; those of a predecessor of the same name are not its own."""
     return JsonResponse({"marks": _marks(selectors.deployment(name))})
 
 
@@ -171,7 +191,7 @@ def _marks(deployment: Deployment) -> list[dict[str, object]]:
             "title": _decided(decision),
             "text": sentences.said(decision.why),
         }
-        for decision in journal_selectors.decisions(deployment=deployment.name)[:_MARKS]
+        for decision in journal_selectors.decisions(deployment=deployment.name, since=deployment.created_at)[:_MARKS]
     )
     found.extend(
         {
@@ -180,7 +200,9 @@ def _marks(deployment: Deployment) -> list[dict[str, object]]:
             "title": _("Replica %(id)s failed") % {"id": event.object_id},
             "text": sentences.said(event.message),
         }
-        for event in journal_selectors.events(deployment=deployment.name, verb="replica.failed")[:_MARKS]
+        for event in journal_selectors.events(
+            deployment=deployment.name, verb="replica.failed", since=deployment.created_at
+        )[:_MARKS]
     )
     return found
 

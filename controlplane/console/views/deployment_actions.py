@@ -18,7 +18,7 @@ from controlplane.console.undo import Back
 from controlplane.console.views.deployments_actions import done, ending
 from controlplane.console.views.progress import begun, of_deployment
 from controlplane.deployments import selectors
-from controlplane.deployments.models import Deployment, ReplicaState
+from controlplane.deployments.models import Deployment, Engine, ReplicaState
 from controlplane.deployments.services import deployments as services
 from controlplane.domain.errors import RefusedError
 from controlplane.journal.services.record import Actor
@@ -82,6 +82,9 @@ def _do(service: Callable[..., Deployment]) -> Callable[[Actor, Deployment, Valu
 
 
 def _start(row: Deployment, _values: Values) -> Dialog:
+    if row.engine == Engine.EXTERNAL:
+        says = [_("The endpoint is asked whether it answers, and then gets requests. Headworks does not start it.")]
+        return _dialog(row, "start", _("Start %(name)s"), _("Start"), says)
     wanted = row.replicas_wanted
     says = [
         ngettext("Starts %(n)d replica on pool %(pool)s.", "Starts %(n)d replicas on pool %(pool)s.", wanted)
@@ -96,8 +99,7 @@ def _start(row: Deployment, _values: Values) -> Dialog:
 def _scale(row: Deployment, values: Values) -> Dialog:
     value = values.get("replicas") or str(row.replicas_wanted)
     says = [
-        _("%(wanted)d replicas are wanted now, %(ready)d are ready.")
-        % {"wanted": row.replicas_wanted, "ready": _ready(row)},
+        _("Wanted now: %(wanted)d. Ready: %(ready)d.") % {"wanted": row.replicas_wanted, "ready": _ready(row)},
         _(
             "More: the new ones start while the others serve. Fewer: the surplus takes nothing new, "
             "ends its running requests and stops."
@@ -113,29 +115,37 @@ def _do_scale(who: Actor, row: Deployment, values: Values) -> Deployment:
 
 
 def _drain(row: Deployment, _values: Values) -> Dialog:
-    says = [*ending([row]), _("Nothing new is taken. Running requests have up to an hour, then every replica stops.")]
+    says = ending([row])
+    if row.engine != Engine.EXTERNAL:
+        says.append(_("Nothing new is taken. Running requests have up to an hour, then every replica stops."))
     return _dialog(row, "drain", _("Drain %(name)s"), _("Drain"), says)
 
 
 def _stop(row: Deployment, _values: Values) -> Dialog:
-    says = [*ending([row]), _("Nothing new is taken. Requests that still run after 60 s are ended.")]
+    says = ending([row])
+    if row.engine != Engine.EXTERNAL:
+        says.append(_("Nothing new is taken. Requests that still run after 60 s are ended."))
     return _dialog(row, "stop", _("Stop %(name)s"), _("Stop"), says, danger=True)
 
 
 def _freeze(row: Deployment, _values: Values) -> Dialog:
     says = [
-        _("%(ready)d of %(wanted)d replicas are ready; they serve on as they are.")
+        _("Replicas ready: %(ready)d of %(wanted)d. They serve on as they are.")
         % {"ready": _ready(row), "wanted": row.replicas_wanted},
         _("Nothing is placed, replaced or ended by itself until it is unfrozen; an engine that dies is started again."),
     ]
+    if row.engine == Engine.EXTERNAL:
+        says = [_("Nothing changes at an endpoint by itself. Whether it answers is asked on, frozen or not.")]
     return _dialog(row, "freeze", _("Freeze %(name)s"), _("Freeze"), says)
 
 
 def _unfreeze(row: Deployment, _values: Values) -> Dialog:
     says = [
-        _("%(ready)d of %(wanted)d replicas are ready.") % {"ready": _ready(row), "wanted": row.replicas_wanted},
+        progress.replicas_ready(_ready(row), row.replicas_wanted),
         _("The system makes what is wanted true again, beginning now."),
     ]
+    if row.engine == Engine.EXTERNAL:
+        says = says[1:]
     return _dialog(row, "unfreeze", _("Unfreeze %(name)s"), _("Unfreeze"), says)
 
 
@@ -147,6 +157,8 @@ def _do_freeze(*, frozen: bool) -> Callable[[Actor, Deployment, Values], Deploym
 
 def _clone(row: Deployment, values: Values) -> Dialog:
     says = [_("Makes a stopped deployment with the same model, engine and settings under another name.")]
+    if row.engine == Engine.EXTERNAL:
+        says = [_("Makes a stopped deployment of the same endpoint, with its model and key, under another name.")]
     name = values.get("new_name") or f"{row.name}-copy"
     field = Field(
         "new_name", _("New name"), "text", name, help=_("Lower-case letters, digits and hyphens."), required=True
@@ -164,6 +176,8 @@ def _delete(row: Deployment, values: Values) -> Dialog:
         *ending([row]),
         _("The deployment, its revisions and the history of its replicas are removed. The journal and the usage stay."),
     ]
+    if row.engine == Engine.EXTERNAL:
+        says[-1] = _("The deployment, its revisions and its history are removed here. The journal and the usage stay.")
     label = _("Type %(name)s to confirm") % {"name": row.name}
     return Dialog(
         _("Delete %(name)s") % {"name": row.name}, _("Delete"), says,

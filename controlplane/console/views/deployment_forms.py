@@ -22,6 +22,7 @@ from controlplane.deployments.models import Deployment, Engine
 from controlplane.deployments.services import checking
 from controlplane.deployments.services import deployments as services
 from controlplane.deployments.wish import DeploymentWish
+from controlplane.domain import labels
 from controlplane.domain.errors import RefusedError
 from controlplane.fleet import selectors as fleet
 
@@ -68,10 +69,12 @@ def preview(request: HttpRequest) -> HttpResponse:
     try:
         wish = deployment_wish.read(engine, values)
         command = services.preview_command(wish)
+        ledgers = services.preview_ledgers(wish, name)
     except RefusedError as error:
         return render(request, "deployments/preview.html", {"problem": error})
     context = {
         "command": shlex.join(command) if command else "",
+        "ledgers": ledgers,
         "rest": rest.call("PUT", f"deployments/{name}/", deployment_wish.as_body(wish), version=version),
     }
     return render(request, "deployments/preview.html", context)
@@ -94,7 +97,8 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
                     actor=actor(request), name=name, wish=wish, expected_version=whole(values, "version")
                 )
                 note = _undo(request, before, wish, applied)
-                return leave(request, reverse("deployment", args=[name]), _saved(applied), undo=note)
+                told = _saved(applied, deployment, wish)
+                return leave(request, reverse("deployment", args=[name]), told, undo=note)
             if values.get("step") == "review":
                 return render(
                     request, "deployment/review.html", {**context, **_review(deployment, before, wish, values)}
@@ -143,11 +147,15 @@ def _review(deployment: Deployment, before: DeploymentWish, wish: DeploymentWish
         lines.append(settings_diff.Line("pool", _("Pool"), before.pool, wish.pool))
     if before.replicas != wish.replicas:
         lines.append(settings_diff.Line("replicas", _("Replicas"), str(before.replicas), str(wish.replicas)))
+    before_labels, after_labels = labels.told(before.node_labels or {}), labels.told(wish.node_labels or {})
+    if before_labels != after_labels:
+        lines.append(settings_diff.Line("node_labels", _("Labels of nodes"), before_labels, after_labels))
     if wish.external_key:
         lines.append(settings_diff.Line("external_key", _("Key"), _("the stored one"), _("a new one")))
     body = deployment_wish.as_body(wish)
     return {
         "lines": lines,
+        "external": deployment.engine == Engine.EXTERNAL,
         "new_revision": deployment.revision is None or deployment.revision.hash != checked.hash,
         "next_number": (deployment.revision.number if deployment.revision else 0) + 1,
         "hidden": [(key, value) for key, value in values.items() if key not in ("step", "csrfmiddlewaretoken")],
@@ -164,11 +172,15 @@ def _undo(request: HttpRequest, before: DeploymentWish, wish: DeploymentWish, ap
     return undo.note(person(request), Back("wish", applied.deployment.name, applied.deployment.version, values))
 
 
-def _saved(applied: services.Applied) -> str:
+def _saved(applied: services.Applied, before: Deployment, wish: DeploymentWish) -> str:
     if not applied.changed:
         return _("Nothing was different, so nothing was changed.")
-    number = applied.deployment.revision.number if applied.deployment.revision else 0
-    return _("Saved. Revision %(n)d is the wanted one.") % {"n": number}
+    after = applied.deployment
+    if after.revision is not None and after.revision_id != before.revision_id:
+        return _("Saved. Revision %(n)d is the wanted one.") % {"n": after.revision.number}
+    if wish.external_key is not None:
+        return _("Saved. The endpoint is asked with the new key.")
+    return _("Saved. This needed no new revision.")
 
 
 def _name_taken(error: RefusedError, name: str) -> RefusedError:

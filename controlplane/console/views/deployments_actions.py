@@ -17,7 +17,7 @@ from controlplane.console.guard import ASKS, actor, page, person
 from controlplane.console.undo import Back
 from controlplane.console.views.progress import begun, of_deployments
 from controlplane.deployments import selectors
-from controlplane.deployments.models import Deployment, Replica
+from controlplane.deployments.models import Deployment, Engine, Replica
 from controlplane.deployments.services import deployments as services
 from controlplane.domain.errors import RefusedError
 
@@ -63,8 +63,13 @@ def _dialog(verb: str, rows: Sequence[Deployment]) -> Dialog:
     labels = {"start": _("Start"), "drain": _("Drain"), "stop": _("Stop")}
     says = [", ".join(row.name for row in rows)]
     if verb == "start":
-        wanted = sum(row.replicas_wanted for row in rows)
-        says.append(ngettext("%(n)d replica is wanted.", "%(n)d replicas are wanted.", wanted) % {"n": wanted})
+        managed = [row for row in rows if row.engine != Engine.EXTERNAL]
+        wanted = sum(row.replicas_wanted for row in managed)
+        if managed:
+            says.append(ngettext("%(n)d replica is wanted.", "%(n)d replicas are wanted.", wanted) % {"n": wanted})
+        if endpoints := len(rows) - len(managed):
+            text = ngettext("%(n)d endpoint is put to use.", "%(n)d endpoints are put to use.", endpoints)
+            says.append(text % {"n": endpoints})
     else:
         says += ending(rows)
     call = "\n\n".join(rest.call("POST", f"deployments/{row.name}/{verb}/", version=row.version) for row in rows[:20])
@@ -90,7 +95,21 @@ def done(verb: str, number: int) -> str:
 
 
 def ending(rows: Sequence[Deployment]) -> list[str]:
-    """Returns in numbers what ends with these deployments: replicas and the requests that run on them."""
+    """Returns in numbers what ends with these deployments: replicas and the requests that run on them. An external
+    endpoint does not end."""
+    managed = [row for row in rows if row.engine != Engine.EXTERNAL]
+    says = _ending(managed) if managed or not rows else []
+    if endpoints := len(rows) - len(managed):
+        text = ngettext(
+            "Nothing new is sent to the endpoint. It runs on, and answers to their end the requests that it has.",
+            "Nothing new is sent to %(n)d endpoints. They run on, and answer to their end the requests that they have.",
+            endpoints,
+        )
+        says.append(text % {"n": endpoints})
+    return says
+
+
+def _ending(rows: Sequence[Deployment]) -> list[str]:
     living = Replica.objects.filter(deployment__in=rows, ended_at=None)
     numbers = living.aggregate(
         replicas=Count("pk"), known=Count("pk", filter=Q(in_flight__isnull=False)), requests=Sum("in_flight")

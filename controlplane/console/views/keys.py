@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from controlplane.accounts import roles, selectors
 from controlplane.accounts.services import keys as services
@@ -101,7 +102,12 @@ def revoke(request: HttpRequest, tenant: str, key_id: int) -> HttpResponse:
         _("Revoke key %(name)s") % {"name": row.name},
         _("Revoke"),
         [
-            _("%(n)s requests came with it in the last 24 hours.") % {"n": f"{requests:,}"},
+            ngettext(
+                "%(n)s request came with it in the last 24 hours.",
+                "%(n)s requests came with it in the last 24 hours.",
+                requests,
+            )
+            % {"n": f"{requests:,}"},
             _("Gateways refuse it within seconds. It can't be made usable again."),
         ],
         rest=rest.call("DELETE", f"tenants/{tenant}/keys/{key_id}/"),

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 
-from controlplane.console import charts, memory, samples
+from controlplane.console import charts, ledger_rows, memory, samples
 from controlplane.console.guard import is_fragment, page
 from controlplane.console.lists import Column, listing, params_of
 from controlplane.console.views.replicas import replica_columns
@@ -73,7 +73,7 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
 
 def fleet_memory(rows: Sequence[Node]) -> dict[int, list[memory.Part]]:
     """Returns node -> what fills its accelerators together; a node whose cards do not say is left out."""
-    cards = list(Accelerator.objects.filter(node__in=rows, present=True).select_related("reservation"))
+    cards = list(Accelerator.objects.filter(node__in=rows, present=True).prefetch_related("reservations"))
     holders = {
         replica.pk: replica
         for replica in Replica.objects.filter(pk__in=_owners(cards)).only("id", "assigned", "facts", "state")
@@ -88,7 +88,7 @@ def fleet_memory(rows: Sequence[Node]) -> dict[int, list[memory.Part]]:
 
 def _owners(cards: Iterable[Accelerator]) -> set[str]:
     """The replicas that hold these accelerators."""
-    return {card.reservation.owner_id for card in cards if hasattr(card, "reservation")}
+    return {held.owner_id for card in cards for held in card.reservations.all()}
 
 
 def _stack(card: Accelerator, holders: Mapping[str, Replica], newest: samples.Samples) -> list[memory.Part]:
@@ -98,12 +98,15 @@ def _stack(card: Accelerator, holders: Mapping[str, Replica], newest: samples.Sa
 
 
 def _card(card: Accelerator, holders: Mapping[str, Replica], newest: samples.Samples) -> dict[str, Any]:
+    shares = selectors.shares_of(card)
     return {
         "row": card,
         "observed": card.observed,
         "memory": _stack(card, holders, newest),
         "measured": card.observed.get("memory_used_bytes") is not None,
         "holders": [holders[one] for one in _owners([card]) if one in holders],
+        "shares": shares,
+        "held": ledger_rows.holders(shares, dict(holders)),
         "foreign": card.observed.get("foreign_processes") or [],
         "mig": card.observed.get("mig_devices") or [],
     }

@@ -91,6 +91,7 @@ def _apply(request: HttpRequest, name: str, values: Values, expected_version: in
         name=name,
         purpose=values.get("purpose", ""),
         hot=values.get("hot") == "on",
+        strategy=values.get("strategy") or None,
         expected_version=expected_version,
     )
 
@@ -98,21 +99,28 @@ def _apply(request: HttpRequest, name: str, values: Values, expected_version: in
 def _dialog(request: HttpRequest, values: Values, row: Pool | None) -> Dialog:
     purpose = values.get("purpose", row.purpose if row else Pool.Purpose.MIXED.value)
     hot = values.get("hot", "") if request.method == "POST" else "on" if row is None or row.hot else ""
+    strategy = values.get("strategy", row.strategy if row else Pool.Strategy.SPREAD.value)
+    strategies = (
+        (Pool.Strategy.SPREAD.value, _("Spread: over many nodes")),
+        (Pool.Strategy.PACK.value, _("Pack: fill a node first")),
+    )
     purposes = tuple((one, words.of(one)) for one in Pool.Purpose.values)
     fields = [
         Field("purpose", _("Purpose"), "select", purpose, choices=purposes, required=True),
+        Field("strategy", _("Placement"), "select", strategy, choices=strategies, required=True),
         Field("hot", _("Hot: its nodes are kept running"), "check", hot, full=True),
     ]
     if row is None:
         help_text = _("Lower-case letters, digits and hyphens.")
         fields.insert(0, Field("name", _("Name"), value=values.get("name", ""), required=True, help=help_text))
     name, version = (row.name, row.version) if row else (values.get("name") or "NAME", 0)
+    body = {"purpose": purpose, "hot": hot == "on", "strategy": strategy}
     return Dialog(
         _("Edit %(name)s") % {"name": name} if row else _("New pool"),
         _("Save") if row else _("Make pool"),
         [_holds(row)] if row else [],
         fields,
-        rest.call("PUT", f"pools/{name}/", {"purpose": purpose, "hot": hot == "on"}, version=version),
+        rest.call("PUT", f"pools/{name}/", body, version=version),
         back=reverse("pools"),
         version=version if row else None,
     )

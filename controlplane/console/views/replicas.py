@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from controlplane.accounts import roles
-from controlplane.console import charts, rest, samples
+from controlplane.console import charts, ledger_rows, rest, samples
 from controlplane.console.dialogs import Dialog, Field, Values, ask, or_else, whole
 from controlplane.console.guard import ASKS, actor, page
 from controlplane.console.lists import Column
@@ -32,7 +32,11 @@ def replica(request: HttpRequest, replica_id: str) -> HttpResponse:
     """The page of one replica."""
     row = selectors.replica(replica_id)
     lines = log_lines(row) if roles.may(request, LOGS) else None
-    context = {**_head(row), "charts": charts.replica(row.pk), "lines": lines}
+    context = {
+        **_head(row),
+        "charts": charts.replica(row.pk, external=row.deployment.engine == Engine.EXTERNAL),
+        "lines": lines,
+    }
     return render(request, "replica/detail.html", context)
 
 
@@ -102,6 +106,8 @@ def _head(row: Replica) -> dict[str, Any]:
         "samples": samples.newest([f"replica:{row.pk}"]),
         "steps": list(reversed(list(zip(steps, ends, strict=True)))),
         "facts": _facts(row),
+        "ledger": ledger_rows.of_row(selectors.ledger_row(row)),
+        "rejections": selectors.rejections(row),
         "accelerators": _accelerators(row),
         "external": row.deployment.engine == Engine.EXTERNAL,
         "simulated": row.deployment.engine == Engine.SIMULATED,

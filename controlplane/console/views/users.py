@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from controlplane.accounts import roles, selectors
 from controlplane.accounts.models import Role, User
@@ -127,7 +128,14 @@ def delete(request: HttpRequest, username: str) -> HttpResponse:
     dialog = Dialog(
         _("Remove user %(name)s") % {"name": username},
         _("Remove"),
-        [_("Ends all sessions and %(n)d tokens. What they did stays in the journal.") % {"n": number}],
+        [
+            ngettext(
+                "Ends all sessions and %(n)d token. What they did stays in the journal.",
+                "Ends all sessions and %(n)d tokens. What they did stays in the journal.",
+                number,
+            )
+            % {"n": number}
+        ],
         rest=rest.call("DELETE", f"users/{username}/", version=row.version),
         danger=True,
         back=reverse("users"),

@@ -9,7 +9,7 @@ from rest_framework.response import Response
 from controlplane.api import permissions, schema
 from controlplane.api.serializers import SettingValueField, StrictSerializer
 from controlplane.api.views import ApiView
-from controlplane.deployments.api import shapes
+from controlplane.deployments.api import memory, shapes
 from controlplane.deployments.services import deployments
 from controlplane.deployments.wish import DeploymentWish
 from engine_adapters import registry
@@ -57,6 +57,7 @@ class PreviewSerializer(serializers.Serializer[object]):
     """The argument list that a replica would start with; port and folder stand as examples."""
 
     argv = serializers.ListField(child=serializers.CharField())
+    ledgers = memory.PreviewedLedgerSerializer(many=True, help_text="On each make of accelerator in the pool.")
 
 
 class EnginesView(ApiView):
@@ -90,7 +91,8 @@ class PreviewView(ApiView):
 
     @schema.acts("preview_engine", PreviewSerializer, PreviewBody, conditional=False)
     def post(self, request: Request, name: str) -> Response:
-        """Returns the argument list that a replica of such a deployment would get; changes nothing."""
+        """Returns the argument list and the memory of a replica of such a deployment, with advice; changes nothing."""
         registry.get(name)
         wish = DeploymentWish(engine=name, **self.body(PreviewBody))
-        return Response({"argv": deployments.preview_command(wish)})
+        found = {"argv": deployments.preview_command(wish), "ledgers": deployments.preview_ledgers(wish)}
+        return Response(PreviewSerializer(found).data)

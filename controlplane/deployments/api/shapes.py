@@ -7,7 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from controlplane.api import permissions
-from controlplane.api.serializers import Facts, PageQuery, Settings, StrictSerializer, Text, Whole, Words
+from controlplane.api.serializers import Facts, Labels, PageQuery, Settings, StrictSerializer, Text, Whole, Words
 from controlplane.deployments import selectors
 from controlplane.deployments.models import Deployment, DesiredState, Engine, Replica, ReplicaState, ReplicaTransition
 from controlplane.deployments.wish import DeploymentWish
@@ -31,6 +31,7 @@ class DeploymentSerializer(serializers.Serializer[Deployment]):
     settings = Settings(help_text="Settings of the engine by name; see /engines/.")
     external_url = serializers.CharField(help_text=_EXTERNAL)
     external_model = serializers.CharField(help_text=_EXTERNAL)
+    node_labels = Labels(help_text="Only nodes that carry all of these are taken.")
     note = serializers.CharField(help_text="Why the newest revision was made.")
     has_external_key = serializers.BooleanField(help_text="The key itself is never shown.")
     status = serializers.ChoiceField(selectors.STATUSES)
@@ -93,6 +94,11 @@ class DeploymentBody(StrictSerializer):
         default=None, allow_null=True, allow_blank=True, max_length=300, write_only=True, help_text="null keeps it."
     )
     note = Text(default="", allow_blank=True, max_length=200)
+    node_labels = Labels(
+        default=None,
+        allow_null=True,
+        help_text="Only nodes that carry all of these are taken; null keeps what there is.",
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Fills in how many accelerators a replica takes."""
@@ -103,7 +109,7 @@ class DeploymentBody(StrictSerializer):
 class DeploymentQuery(PageQuery):
     """Filters of deployments."""
 
-    state = serializers.ChoiceField(selectors.STATUSES, required=False)
+    status = serializers.ChoiceField(selectors.STATUSES, required=False, source="state")
     engine = serializers.ChoiceField(Engine.choices, required=False)
     pool = serializers.CharField(required=False, max_length=63)
     search = serializers.CharField(required=False, max_length=100, help_text="Part of a deployment's or model's name.")
@@ -141,6 +147,7 @@ class AssignedSerializer(serializers.Serializer[Any]):
     address = serializers.CharField()
     name = serializers.CharField(default="")
     memory_bytes = serializers.IntegerField(default=0)
+    reserved_bytes = serializers.IntegerField(default=0, help_text="For this replica; 0 = all of it.")
 
 
 class ReasonSerializer(serializers.Serializer[Replica]):

@@ -17,9 +17,10 @@ from django.utils import timezone
 from controlplane import dispatch
 from controlplane.deployments.controller import view
 from controlplane.deployments.models import Deployment, Engine, Replica
-from controlplane.deployments.services import steps
+from controlplane.deployments.services import endpoints, predictions, steps
 from controlplane.domain import reconcile
 from controlplane.domain.desired import AssignedAccelerator
+from controlplane.domain.placement import Rejected
 from controlplane.domain.reconcile import Action, Create, Drop, Hold, Place, Remove, Stop, Wait
 from controlplane.fleet.models import Accelerator, Node
 from controlplane.fleet.services import reservations
@@ -53,9 +54,10 @@ class Reconciler:
             if wrote and time.monotonic() > until:
                 self._next = deployment.pk
                 return True
-            actions = reconcile.reconcile(
-                view.wanted(deployment, fleet.frozen), fleet.members[deployment.pk], fleet.sites
-            )
+            members, wish = fleet.members[deployment.pk], view.wanted(deployment, fleet.frozen)
+            if any(one.state == "pending" and one.goal == "run" for one in members):
+                wish = view.with_ledgers(wish, deployment, fleet.sites)
+            actions = reconcile.reconcile(wish, members, fleet.sites)
             if not actions:
                 self._told.pop(deployment.name, None)
                 continue
@@ -120,14 +122,20 @@ def _create(deployment: Deployment, action: Create) -> None:
     )
     _decide(action.rule, deployment, row.pk, before="", after="pending", why=action.why)
     if deployment.engine == Engine.EXTERNAL:
-        dispatch.send_on_commit(dispatch.PROBE_EXTERNAL, expires_s=15)
+        dispatch.send_on_commit(dispatch.PROBE_EXTERNAL, expires_s=endpoints.PROBE_EXPIRES_S)
 
 
 def _place(deployment: Deployment, action: Place, fleet: view.Fleet) -> bool:
     place = action.placement
     node = Node.objects.get(name=place.node)
     with transaction.atomic():
-        rows = reservations.take(node=node.name, uuids=place.uuids, owner_kind="replica", owner_id=action.replica_id)
+        rows = reservations.take(
+            node=node.name,
+            uuids=place.uuids,
+            owner_kind="replica",
+            owner_id=action.replica_id,
+            memory_bytes=place.memory_bytes,
+        )
         if rows is None:
             return True  # somebody was quicker: another round is due
         mine = Replica.objects.filter(pk=action.replica_id, state="pending", goal="run", node=None)
@@ -135,20 +143,27 @@ def _place(deployment: Deployment, action: Place, fleet: view.Fleet) -> bool:
             "state": "placed",
             "state_since": timezone.now(),
             "node": node,
-            "assigned": [wire.to_plain(_assigned(row)) for row in rows],
+            "assigned": [wire.to_plain(_assigned(row, place.memory_bytes)) for row in rows],
             "reason_code": "placed",
             "reason_message": _placed(node.name, rows, place.why),
             "reason_hint": "",
+            "rejected": _rejected(place.rejected),
         }
         if not mine.update(**values):
             transaction.set_rollback(True)
             return True
         why = _placed(node.name, rows, place.why)
         steps.write(replica_id=action.replica_id, from_state="pending", to_state="placed", code="placed", message=why)
-    fleet.sites[node.name] = reconcile.take(fleet.sites[node.name], place.uuids, action.replica_id)
-    numbers = {"accelerators": len(rows)}
+        predictions.write(deployment, action.replica_id, node, rows[0], place.memory_bytes)
+    site = fleet.sites[node.name]
+    fleet.sites[node.name] = reconcile.take(site, place.uuids, action.replica_id, place.memory_bytes)
+    numbers = {"accelerators": len(rows), "memory_bytes": place.memory_bytes, "passed_over": len(place.rejected)}
     _decide("placement", deployment, action.replica_id, "pending", node.name, why=why, numbers=numbers)
     return True
+
+
+def _rejected(rejected: Sequence[Rejected]) -> list[dict[str, str]]:
+    return [{"node": one.node, "card": one.card, "reason": one.reason} for one in rejected]
 
 
 def _placed(node: str, rows: Sequence[Accelerator], why: str) -> str:
@@ -156,7 +171,7 @@ def _placed(node: str, rows: Sequence[Accelerator], why: str) -> str:
     return f"Placed on {node}, accelerator{'s' if len(rows) != 1 else ''} {indexes}. {why}"
 
 
-def _assigned(row: Accelerator) -> AssignedAccelerator:
+def _assigned(row: Accelerator, memory_bytes: int | None) -> AssignedAccelerator:
     return AssignedAccelerator(
         uuid=row.uuid,
         kind=row.kind,
@@ -164,13 +179,15 @@ def _assigned(row: Accelerator) -> AssignedAccelerator:
         name=row.name,
         memory_bytes=row.memory_total_bytes or 0,
         bandwidth_bytes_per_s=row.observed.get("bandwidth_bytes_per_s"),
+        reserved_bytes=memory_bytes or 0,
     )
 
 
 def _wait(deployment: Deployment, action: Wait) -> bool:
     hint = "Free accelerators, add a node, or ask for fewer." if action.code == "no_room" else "End the freeze."
     mine = Replica.objects.filter(pk=action.replica_id, state="pending").exclude(reason_message=action.why)
-    if not mine.update(reason_code=action.code, reason_message=action.why, reason_hint=hint):
+    rejected = _rejected(action.rejected)
+    if not mine.update(reason_code=action.code, reason_message=action.why, reason_hint=hint, rejected=rejected):
         return False
     _decide("placement", deployment, action.replica_id, "pending", "pending", why=action.why)
     notify.changed("replica", action.replica_id, "replica.waiting")

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from controlplane.accounts.models import ApiKey
 from controlplane.deployments.controller import rules
-from controlplane.deployments.models import Deployment, Engine, Replica, Revision
+from controlplane.deployments.models import Deployment, DesiredState, Engine, Replica, Revision
 from controlplane.deployments.services import checking
 from controlplane.domain import reconcile
 from controlplane.domain.desired import DESIRED_SCHEMA, AssignedAccelerator, NodeDesired, ReplicaDesired
@@ -145,7 +145,8 @@ def _desired(row: Replica, deployment: str, revision: Revision) -> ReplicaDesire
 
 def _deployment(row: Deployment, replicas: Sequence[RoutedReplica]) -> RoutedDeployment:
     simulated = registry.get(row.engine).simulated
-    return RoutedDeployment(str(row.pk), row.name, row.engine, simulated, tuple(replicas))
+    stopped = row.desired_state != DesiredState.RUNNING
+    return RoutedDeployment(str(row.pk), row.name, row.engine, simulated, tuple(replicas), stopped)
 
 
 def _routed(row: Replica, deployment: Deployment, spec: Mapping[str, Any], node: Node | None) -> RoutedReplica:

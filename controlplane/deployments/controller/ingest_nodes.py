@@ -16,6 +16,7 @@ from controlplane.domain.reporting import Known
 from controlplane.fleet.models import Node, Pool
 from controlplane.journal.services import record
 from controlplane.journal.services.record import Actor
+from controlplane.lib import wire
 from controlplane.telemetry.services import notify
 
 ACTOR = Actor("system", "controller")
@@ -145,4 +146,5 @@ def _facts(report: NodeReport) -> dict[str, Any]:
         "cpu_count": report.cpu_count,
         "memory_total_bytes": report.memory_total_bytes,
         "machine": report.machine,
+        "topology": None if report.topology is None else wire.decode(wire.encode(report.topology), dict[str, Any]),
     }

@@ -130,7 +130,7 @@ def _hash(report: NodeReport) -> bytes:
     """Of all that is not a reading."""
     content: tuple[Any, ...] = (
         report.schema, report.machine, report.starts, report.address, report.simulated, report.engines,
-        report.cpu_count, report.memory_total_bytes, report.desired_version, report.replicas,
+        report.cpu_count, report.memory_total_bytes, report.desired_version, report.replicas, report.topology,
         [ingest_accelerators.steady(one) for one in report.accelerators],
     )  # fmt: skip
     return hashlib.blake2b(wire.encode(content), digest_size=16).digest()

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from controlplane.deployments.controller.times import to_datetime, to_optional
 from controlplane.deployments.models import Replica, ReplicaTransition
+from controlplane.deployments.services import predictions
 from controlplane.domain.lifecycle import Reason, Transition
 from controlplane.domain.observed import ReplicaObserved
 from controlplane.fleet.models import Node
@@ -86,6 +87,8 @@ def _one(node: Node, row: Replica, seen: ReplicaObserved) -> bool:
     ReplicaTransition.objects.bulk_create([_step(row, one) for one in new], ignore_conflicts=True)
     for one in new:
         _tell(node, row, one)
+    if seen.state == "ready" and "state" in stale:
+        predictions.complete(row, seen.facts)
     if values.get("ended_at") is not None:
         reservations.release(owner_kind="replica", owner_id=row.pk)
     if matters:

@@ -23,6 +23,8 @@ from controlplane.deployments.controller.ingest import Intake
 from controlplane.deployments.controller.leadership import Leadership, LostError
 from controlplane.deployments.controller.listening import Listener
 from controlplane.deployments.controller.publish import Publisher
+from controlplane.deployments.controller.times import to_datetime
+from controlplane.fleet.services import reservations
 from controlplane.journal.services import record
 from controlplane.lib import valkey
 
@@ -81,6 +83,7 @@ class Controller:
         now = time.time() if heard else now
         self._dirty |= any(one.changed for one in self._intake.take_over(heard, now))
         self._dirty |= bool(ingest_nodes.mark_lost(now, self._listener.since))
+        self._dirty |= bool(reservations.settle(to_datetime(now)))
         self._dirty |= self._leadership.was_woken()
         if self._dirty or not 0 <= now - self._decided_at < DECIDE_EVERY_S:
             self._dirty = False  # what changes from here on asks for the next round

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from django.db.models import QuerySet
 
 from controlplane.deployments.models import Deployment, DesiredState, Engine, Replica
-from controlplane.deployments.services import freeze
+from controlplane.deployments.services import freeze, ledgers
 from controlplane.deployments.services.deployments import STOP_DRAIN_S
-from controlplane.domain.placement import Site, Slot
+from controlplane.domain.placement import Site, Slot, make_of
 from controlplane.domain.reconcile import Member, Wanted
-from controlplane.fleet.models import Accelerator, Node, Reservation
+from controlplane.domain.topology import Topology, TopologyError
+from controlplane.fleet import selectors as fleet
+from controlplane.fleet.models import Accelerator, Node, Pool, Reservation
+from controlplane.lib import wire
 
 DRAIN_S = STOP_DRAIN_S
 LONG_DRAIN_S = 3600.0  # the same when a person asked to drain
@@ -38,16 +41,15 @@ def load(now: float) -> Fleet:
     columns = ("deployment", "revision", "state", "goal", "created_at", "node", "reason_message")
     for row in Replica.objects.filter(ended_at=None).only(*columns):
         members[row.deployment_id].append(_member(row, names, gone))
-    deployments = Deployment.objects.select_related("pool", "revision").order_by("created_at", "pk")
+    deployments = Deployment.objects.select_related("pool", "revision", "variant__model").order_by("created_at", "pk")
     return Fleet(list(deployments), members, load_sites(now), freeze.is_frozen())
 
 
 def load_sites(now: float) -> dict[str, Site]:
-    """Reads the nodes with their accelerators and who holds them."""
-    holders = dict(Reservation.objects.values_list("accelerator_id", "owner_id"))
+    """Reads the nodes with their accelerators and who holds how much of them."""
     slots: dict[int, list[Slot]] = defaultdict(list)
-    for row in Accelerator.objects.filter(present=True):
-        slots[row.node_id].append(_slot(row, holders.get(row.pk)))
+    for row in Accelerator.objects.filter(present=True).prefetch_related("reservations"):
+        slots[row.node_id].append(_slot(row))
     nodes: QuerySet[Node] = Node.objects.select_related("pool")
     return {node.name: _site(node, tuple(slots[node.pk]), now) for node in nodes}
 
@@ -69,7 +71,28 @@ def wanted(deployment: Deployment, all_frozen: bool = False) -> Wanted:
         frozen=deployment.frozen or all_frozen,
         all_frozen=all_frozen,
         leaving=deployment.deleted_at is not None,
+        tensor_parallel=revision.spec.get("tensor_parallel", 1) if revision is not None else 1,
+        labels=deployment.node_labels,
+        strategy="pack" if deployment.pool.strategy == Pool.Strategy.PACK else "spread",
     )
+
+
+def with_ledgers(wish: Wanted, deployment: Deployment, sites: Mapping[str, Site]) -> Wanted:
+    """Returns the wish with what a replica takes of each make of accelerator in its pool, and where the model's files
+    are known to be. Only needed where something is to be placed."""
+    revision = deployment.revision
+    if revision is None or not wish.managed:
+        return wish
+    mine = [site for site in sites.values() if site.pool == wish.pool]
+    makes = {make_of(slot, site.engines.get(wish.engine)) for site in mine for slot in site.slots}
+    asked = {make: ledgers.asked(deployment.variant, revision.spec, make) for make in makes}
+    return replace(wish, asked=asked, nodes_with_model=_nodes_with_model(revision.spec.get("model_path", "")))
+
+
+def _nodes_with_model(path: str) -> frozenset[str]:
+    """Nodes on which an engine has served from this path: its files are there."""
+    served = Replica.objects.filter(revision__spec__model_path=path, node__isnull=False, facts__start_s__gt=0)
+    return frozenset(served.values_list("node__name", flat=True).distinct())
 
 
 def _member(row: Replica, nodes: Mapping[int, str], gone: Mapping[str, str]) -> Member:
@@ -96,10 +119,23 @@ def _site(node: Node, slots: tuple[Slot, ...], now: float) -> Site:
         draining=node.draining,
         engines=node.engines,
         slots=slots,
+        labels=node.labels,
+        topology=_topology(node),
     )
 
 
-def _slot(row: Accelerator, holder: str | None) -> Slot:
+def _topology(node: Node) -> Topology | None:
+    if not node.topology:
+        return None
+    try:
+        found = wire.from_plain(node.topology, Topology)
+        found.check_invariants()
+    except (wire.WireError, TopologyError):
+        return None
+    return found
+
+
+def _slot(row: Accelerator) -> Slot:
     unusable = "cordoned" if row.cordoned else ""
     if row.observed.get("mig_enabled"):
         unusable = "split into MIG slices"
@@ -108,7 +144,7 @@ def _slot(row: Accelerator, holder: str | None) -> Slot:
         kind=row.kind,
         name=row.name,
         index=row.index,
-        holder=holder,
+        memory=fleet.card_memory_of(row),
         unusable=unusable,
         foreign=bool(row.observed.get("foreign_processes")),
     )

@@ -12,7 +12,7 @@ from typing import Any
 from controlplane.catalog.models import Variant
 from controlplane.deployments.models import DesiredState, Engine
 from controlplane.deployments.wish import DeploymentWish
-from controlplane.domain import names
+from controlplane.domain import labels, names
 from controlplane.domain.desired import EngineSpec
 from controlplane.domain.errors import RefusedError
 from controlplane.fleet.models import Pool
@@ -46,6 +46,9 @@ def check(name: str, wish: DeploymentWish) -> Checked:
         problems["pool"] = f"There is no pool {wish.pool}."
     if wish.desired_state not in DesiredState.values:
         problems["desired_state"] = f"Use one of {', '.join(DesiredState.values)}."
+    wrong_labels = labels.problem(wish.node_labels or {})
+    if wrong_labels:
+        problems["node_labels"] = wrong_labels
     variant: Variant | None = None
     if wish.engine not in Engine.values:
         problems["engine"] = f"Use one of {', '.join(Engine.values)}."

@@ -11,9 +11,10 @@ from django.utils import timezone
 from controlplane import dispatch
 from controlplane.deployments import selectors
 from controlplane.deployments.models import Deployment, DesiredState, Engine, Revision
-from controlplane.deployments.services import checking, preview
+from controlplane.deployments.services import checking, endpoints, preview
 from controlplane.deployments.services.checking import Checked
 from controlplane.deployments.wish import DeploymentWish
+from controlplane.domain import labels
 from controlplane.domain.errors import RefusedError
 from controlplane.journal.services import record, versioned
 from controlplane.journal.services.record import Actor
@@ -21,6 +22,7 @@ from controlplane.telemetry.services import notify
 
 STOP_DRAIN_S = 60.0  # how long running requests get when a replica is stopped
 preview_command = preview.preview_command
+preview_ledgers = preview.preview_ledgers
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ def apply(*, actor: Actor, name: str, wish: DeploymentWish, expected_version: in
     if deployment.revision is None or deployment.revision.hash != checked.hash:
         deployment.revision = _next_revision(actor, deployment, wish, checked)
     _save(actor, deployment, "deployment.changed", _sentence(numbers), numbers)
+    if "external_key" in numbers:
+        endpoints.ask_anew(deployment)
     return Applied(deployment, changed=True, created=False)
 
 
@@ -198,6 +202,8 @@ def _create(actor: Actor, name: str, wish: DeploymentWish, checked: Checked) -> 
     numbers = {"replicas": wish.replicas, "engine": wish.engine, "pool": wish.pool, "variant": wish.variant}
     replicas = f"{wish.replicas} replica{'s' if wish.replicas != 1 else ''}"
     message = f"Made with {replicas} on {wish.engine}; it is to be {wish.desired_state}."
+    if wish.engine == Engine.EXTERNAL:
+        message = f"Made for an external endpoint; it is to be {wish.desired_state}."
     _tell(actor, deployment, "deployment.created", message, numbers)
     return deployment
 
@@ -210,6 +216,8 @@ def _write(deployment: Deployment, wish: DeploymentWish, checked: Checked) -> No
     deployment.replicas_wanted = wish.replicas
     if wish.external_key is not None:
         deployment.external_key = wish.external_key
+    if wish.node_labels is not None:
+        deployment.node_labels = dict(wish.node_labels)
 
 
 def _next_revision(actor: Actor, deployment: Deployment, wish: DeploymentWish, checked: Checked) -> Revision:
@@ -232,6 +240,8 @@ def _differences(deployment: Deployment, wish: DeploymentWish, checked: Checked)
     for field in ("engine", "variant", "pool", "desired_state", "replicas"):
         if getattr(before, field) != getattr(wish, field):
             found[field] = [getattr(before, field), getattr(wish, field)]
+    if wish.node_labels is not None and dict(wish.node_labels) != deployment.node_labels:
+        found["node_labels"] = [labels.told(deployment.node_labels), labels.told(wish.node_labels)]
     old = deployment.revision.spec if deployment.revision else {}
     found.update(_spec_differences(old, checked.spec))
     if wish.external_key is not None and wish.external_key != deployment.external_key:

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from controlplane import dispatch
-from controlplane.deployments.models import Engine, Replica, ReplicaState
+from controlplane.deployments.models import Deployment, Engine, Replica, ReplicaState
 from controlplane.deployments.services import steps
 from controlplane.journal.services import record
 from controlplane.journal.services.record import Actor
@@ -22,6 +22,7 @@ ACTOR = Actor("system", "endpoint probe")
 FAILURES_TO_FAIL = 2  # one answer that is late does not take a ready endpoint out
 MOST_FAILURES_COUNTED = 1_000_000
 AT_ONCE = 8
+PROBE_EXPIRES_S = 15.0  # by then the next one is due
 _READY: dict[str, Any] = {
     "attempt": 0, "reason_code": "answers", "reason_message": "The endpoint answers.", "reason_hint": "",
 }  # fmt: skip
@@ -39,6 +40,32 @@ def probe_all() -> int:
     with ThreadPoolExecutor(min(AT_ONCE, len(rows))) as pool:
         answers = list(pool.map(_ask, [(_address(row), row.deployment.external_key) for row in rows]))
     return sum(_take_over(row, answer) for row, answer in zip(rows, answers, strict=True))
+
+
+def ask_anew(deployment: Deployment) -> None:
+    """Has an endpoint asked at once, as its key is another one. Called inside the transaction that changes the key.
+
+    What was found out with the old key counts no more: one that failed is pending, and one that is ready fails with
+    its first answer that is none. A probe that is on its way with the old key finds another row than it read.
+    """
+    living = Replica.objects.select_for_update().filter(deployment=deployment, ended_at=None, goal="run")
+    for row in living.order_by("pk"):
+        if row.state == ReplicaState.READY:
+            Replica.objects.filter(pk=row.pk).update(attempt=FAILURES_TO_FAIL - 1)
+            continue
+        values = {"reason_code": "asked", "reason_message": "The key is a new one; the endpoint is asked again."}
+        moved = row.state != ReplicaState.PENDING
+        since = timezone.now() if moved else row.state_since
+        Replica.objects.filter(pk=row.pk).update(
+            state=ReplicaState.PENDING, state_since=since, attempt=row.attempt + 1, reason_hint="", **values
+        )
+        if moved:
+            steps.write(
+                replica_id=row.pk, from_state=row.state, to_state="pending", code=values["reason_code"],
+                message=values["reason_message"],
+            )  # fmt: skip
+            notify.changed("replica", row.pk, "replica.pending")
+    dispatch.send_on_commit(dispatch.PROBE_EXTERNAL, expires_s=PROBE_EXPIRES_S)
 
 
 def _address(row: Replica) -> str:

@@ -2,13 +2,55 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from controlplane.deployments.models import Engine
-from controlplane.deployments.services import checking
+from controlplane.deployments.services import checking, ledgers, mean_request, predictions
 from controlplane.deployments.wish import DeploymentWish
 from controlplane.domain.desired import AssignedAccelerator
 from controlplane.fleet.models import Accelerator
 from engine_adapters import registry
 from engine_adapters.base import LaunchPlace
+
+MOST_MAKES = 8
+
+
+def preview_ledgers(wish: DeploymentWish, name: str = "preview") -> list[dict[str, Any]]:
+    """Returns the memory ledger of a replica of this wish on each make of accelerator in its pool, with its advice.
+
+    Each has `accelerator`, `kind`, `memory_total_bytes` and the columns of a `LedgerRow` that are known before a start;
+    `why_unknown` says why there are none. Empty for an external endpoint. Raises RefusedError with the wrong fields.
+    """
+    checked = checking.check(name, wish)
+    if wish.engine == Engine.EXTERNAL:
+        return []
+    mean = mean_request.tokens(name)
+    rows = Accelerator.objects.filter(node__pool=checked.pool, present=True).select_related("node")
+    fitting = (
+        rows.filter(kind=Accelerator.Kind.SIMULATED)
+        if wish.engine == Engine.SIMULATED
+        else rows.exclude(kind=Accelerator.Kind.SIMULATED)
+    )
+    one_of_each = fitting.order_by("name", "kind", "memory_total_bytes", "pk")
+    found: list[dict[str, Any]] = []
+    for row in one_of_each.distinct("name", "kind", "memory_total_bytes")[:MOST_MAKES]:
+        make = ledgers.make_of_row(row, wish.engine)
+        answer = ledgers.of_spec(checked.variant, checked.spec, make, mean_request_tokens=mean)
+        place = {"accelerator": row.name, "kind": row.kind, "memory_total_bytes": row.memory_total_bytes}
+        found.append({**place, **_EMPTY, **predictions.columns(answer, mean), "accelerator": row.name})
+    return found
+
+
+_EMPTY: dict[str, Any] = {
+    "why_unknown": "",
+    "claim_bytes": None,
+    "predicted": {},
+    "correction": {},
+    "concurrency_ceiling": None,
+    "mean_request_tokens": None,
+    "advice": [],
+    "assumptions": [],
+}
 
 
 def preview_command(wish: DeploymentWish, name: str = "preview") -> list[str]:
@@ -22,7 +64,13 @@ def preview_command(wish: DeploymentWish, name: str = "preview") -> list[str]:
         return []
     row = Accelerator.objects.filter(node__pool=checked.pool, present=True).first()
     kind = row.kind if row else "cpu"
-    one = AssignedAccelerator(uuid="0", kind=kind, address=row.address if row else "0", name=row.name if row else "")
+    one = AssignedAccelerator(
+        uuid="0",
+        kind=kind,
+        address=row.address if row else "0",
+        name=row.name if row else "",
+        memory_bytes=(row.memory_total_bytes or 0) if row else 0,
+    )
     place = LaunchPlace(
         replica_id="preview",
         host="127.0.0.1",

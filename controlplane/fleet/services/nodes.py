@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from django.db import transaction
 
 from controlplane import dispatch
+from controlplane.domain import labels as naming
 from controlplane.domain.errors import RefusedError
 from controlplane.fleet.models import Accelerator, Node, Pool
 from controlplane.journal.services import record, versioned
@@ -22,7 +25,7 @@ def _locked(name: str, expected_version: int | None) -> Node:
 
 def _finish(actor: Actor, node: Node, verb: str, message: str, *, level: str = "info") -> Node:
     node.version += 1
-    node.save(update_fields=["cordoned", "cordon_reason", "draining", "pool", "version"])
+    node.save(update_fields=["cordoned", "cordon_reason", "draining", "pool", "labels", "version"])
     record.event(
         actor=actor,
         verb=verb,
@@ -81,6 +84,22 @@ def move(*, actor: Actor, name: str, pool: str, expected_version: int | None = N
     before = node.pool.name
     node.pool = target
     return _finish(actor, node, "node.moved", f"Node {name} went from pool {before} to {pool}.")
+
+
+@transaction.atomic
+def label(*, actor: Actor, name: str, labels: Mapping[str, str], expected_version: int | None = None) -> Node:
+    """Gives a node exactly these labels; what runs there goes on, whatever its deployment asks for."""
+    problem = naming.problem(labels)
+    if problem:
+        raise RefusedError("invalid", problem, fields={"labels": problem})
+    node = _locked(name, expected_version)
+    if node.labels == dict(labels):
+        return node
+    node.labels = dict(labels)
+    told = naming.told(labels)
+    return _finish(
+        actor, node, "node.labelled", f"Node {name} carries {told}." if told else f"Node {name} carries no label."
+    )
 
 
 @transaction.atomic

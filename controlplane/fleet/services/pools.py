@@ -20,21 +20,37 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 @transaction.atomic
 def apply(
-    *, actor: Actor, name: str, purpose: str = "mixed", hot: bool = True, expected_version: int | None = None
+    *,
+    actor: Actor,
+    name: str,
+    purpose: str = "mixed",
+    hot: bool = True,
+    strategy: str | None = None,
+    expected_version: int | None = None,
 ) -> versioned.Applied[Pool]:
-    """Makes a pool be as given; the same again changes nothing. `expected_version` 0 = it must not exist yet."""
-    _check(name, purpose)
+    """Makes a pool be as given; the same again changes nothing. `expected_version` 0 = it must not exist yet.
+
+    `strategy` is how replicas are placed in it, spread or pack; None keeps it (spread at first).
+    """
+    _check(name, purpose, strategy)
+    values: dict[str, object] = {"purpose": purpose, "hot": hot}
+    if strategy is not None:
+        values["strategy"] = strategy
     applied = versioned.apply(
         Pool.objects.all(),
         address={"name": name},
-        values={"purpose": purpose, "hot": hot},
+        values=values,
         object_kind="pool",
         object_id=name,
         expected_version=expected_version,
     )
     if applied.changed:
         verb = "pool.created" if applied.created else "pool.changed"
-        _tell(actor, name, verb, f"Pool {name} is {purpose} and {'hot' if hot else 'cold'}.")
+        work = "online and offline" if purpose == "mixed" else "offline"
+        if purpose == "online":
+            work = "online"
+        nodes = "are kept running" if hot else "need not be kept running"
+        _tell(actor, name, verb, f"Pool {name} is for {work} work; its nodes {nodes}.")
     return applied
 
 
@@ -53,7 +69,7 @@ def delete(*, actor: Actor, name: str, expected_version: int | None = None) -> N
     _tell(actor, name, "pool.deleted", f"Pool {name} was removed.")
 
 
-def _check(name: str, purpose: str) -> None:
+def _check(name: str, purpose: str, strategy: str | None) -> None:
     fields: dict[str, str] = {}
     if not _NAME.fullmatch(name):
         fields["name"] = "Use lower-case letters, digits and hyphens, at most 63."
@@ -61,6 +77,8 @@ def _check(name: str, purpose: str) -> None:
         fields["name"] = names.reserved(name)
     if purpose not in Pool.Purpose.values:
         fields["purpose"] = f"Use one of {', '.join(Pool.Purpose.values)}."
+    if strategy is not None and strategy not in Pool.Strategy.values:
+        fields["strategy"] = f"Use one of {', '.join(Pool.Strategy.values)}."
     if fields:
         raise RefusedError("invalid", "This pool can't be made as asked.", fields=fields)
 

@@ -35,11 +35,18 @@ class Applied(Generic[Row]):
 
 
 def changed_meanwhile(*, object_kind: str, object_id: str, version: int, expected_version: int) -> RefusedError:
-    """Returns the refusal for a caller that has seen another version; it says who changed the object last, and when."""
+    """Returns the refusal for a caller that has seen another version; it says who changed the object last, and when.
+
+    A version below 0 is none that an object ever has: the caller sent something else.
+    """
+    if version and expected_version < 0:
+        return _no_such_version(object_kind, object_id, version)
     told = Event.objects.filter(object_kind=object_kind, object_id=object_id).exclude(verb__in=_NO_CHANGES)
     # what the system tells of an object (a node is lost, a replica failed) makes no version, what people do makes one
     newest = told.exclude(actor_kind=Event.ActorKind.SYSTEM).first() or told.first()
-    fields = {"version": str(version), "expected_version": str(expected_version)}
+    fields = {"version": str(version)}
+    if expected_version >= 0:
+        fields["expected_version"] = str(expected_version)
     who = ""
     if newest is not None:
         fields |= {"changed_by": newest.actor, "changed_at": newest.at.isoformat()}
@@ -51,6 +58,16 @@ def changed_meanwhile(*, object_kind: str, object_id: str, version: int, expecte
         kind="conflict",
         hint="Read it again and repeat the change on what it is now.",
         fields=fields,
+    )
+
+
+def _no_such_version(object_kind: str, object_id: str, version: int) -> RefusedError:
+    return RefusedError(
+        "changed_meanwhile",
+        f"What was sent is no version of the {object_kind} {object_id}.",
+        kind="conflict",
+        hint='Send the ETag as it was answered, quotation marks included, such as "3-0123456789ab".',
+        fields={"version": str(version)},
     )
 
 

@@ -6,26 +6,29 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import redis
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.utils import timezone
 
 from controlplane.deployments import selectors
 from controlplane.deployments.models import Replica
 from controlplane.deployments.services import deployments
 from controlplane.embedded import valkey as server
-from controlplane.fleet.models import Node
+from controlplane.fleet.models import Accelerator, Node, Reservation
 from controlplane.journal.models import Event
 from controlplane.lib import keys, valkey
 from tests.deployments.controller.reporting import Reporter
 from tests.deployments.controller.running import desired, eventually, running, say, snapshot
-from tests.deployments.making import ADA, make_deployment
+from tests.deployments.making import ADA, make_deployment, make_node
 
 pytestmark = [pytest.mark.services, pytest.mark.django_db(transaction=True)]
 
+GIB = 2**30
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -50,6 +53,20 @@ def serve(client: redis.Redis, reporter: Reporter) -> bool:
     say(client, reporter.obey(document) if document else reporter.report())
     current = snapshot(client)
     return bool(current and "chat" in current.deployments and current.deployments["chat"].replicas)
+
+
+def test_memory_that_is_back_goes_to_who_waits_for_it(client: redis.Redis) -> None:
+    node = make_node(cards=1, kind="gpu")
+    make_deployment()
+    ended = timezone.now() - timedelta(seconds=20)
+    reading = {"memory_used_bytes": 60 * GIB, "written_at": ended.timestamp() + 10}
+    Accelerator.objects.filter(node=node).update(memory_total_bytes=80 * GIB, observed=reading)
+    Reservation.objects.create(accelerator=Accelerator.objects.get(), owner_id="before", releasing_since=ended)
+    with running():
+        eventually(lambda: Replica.objects.filter(reason_code="no_room").exists())
+        Accelerator.objects.update(observed={**reading, "memory_used_bytes": 0})
+        eventually(lambda: Replica.objects.filter(state="placed").exists())
+    assert Reservation.objects.get().owner_id == Replica.objects.get().pk
 
 
 def test_from_a_wish_to_a_routed_replica_and_back(client: redis.Redis) -> None:

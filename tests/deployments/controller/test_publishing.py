@@ -204,6 +204,15 @@ def test_who_does_not_lead_publishes_nothing(made: Publishing) -> None:
     assert desired(made.client) is None
 
 
+def test_a_gateway_is_told_which_deployments_are_stopped(made: Publishing) -> None:
+    make_deployment("runs")
+    make_deployment("rests", desired_state="stopped")
+    made.publisher.run(NOW)
+    now = snapshot(made.client)
+    assert now is not None
+    assert {name: one.stopped for name, one in now.deployments.items()} == {"runs": False, "rests": True}
+
+
 def test_a_late_writer_does_not_overwrite_a_newer_snapshot(made: Publishing) -> None:
     made.publisher.run(NOW)
     first = snapshot(made.client)

@@ -111,6 +111,37 @@ def test_a_gpu_build_takes_memory_by_arguments() -> None:
     assert value_of(arguments, "--block-size") == "32"
 
 
+def make_cards(*reserved: int, total: int = 80 * 2**30) -> tuple[AssignedAccelerator, ...]:
+    return tuple(
+        AssignedAccelerator(f"GPU-{index}", "gpu", f"GPU-{index}", memory_bytes=total, reserved_bytes=size)
+        for index, size in enumerate(reserved)
+    )
+
+
+def test_a_share_of_the_card_becomes_bytes_of_the_smallest_one() -> None:
+    place = make_place((*make_cards(0), *make_cards(0, total=40 * 2**30)))
+    arguments = tuple(argv.arguments(make_spec("cuda", kv_cache_memory_share=0.25), place))
+    assert value_of(arguments, "--kv-cache-memory-bytes") == str(10 * 2**30)
+    assert "--gpu-memory-utilization" not in arguments
+
+
+def test_a_share_of_a_card_whose_memory_nobody_knows_is_refused() -> None:
+    with pytest.raises(RefusedError) as refused:
+        argv.arguments(make_spec("cuda", kv_cache_memory_share=0.25), make_place(CARDS))
+    assert refused.value.code == "card_memory_unknown"
+
+
+def test_with_a_cap_an_engine_asks_only_for_what_is_reserved_to_be_free() -> None:
+    spec = make_spec("cuda", kv_cache_memory_bytes=2**33)
+    arguments = tuple(argv.arguments(spec, make_place(make_cards(20 * 2**30, 24 * 2**30))))
+    assert value_of(arguments, "--gpu-memory-utilization") == "0.25"
+    own = make_spec("cuda", kv_cache_memory_bytes=2**33, gpu_memory_utilization=0.5)
+    arguments = tuple(argv.arguments(own, make_place(make_cards(20 * 2**30))))
+    assert value_of(arguments, "--gpu-memory-utilization") == "0.5"
+    uncapped = argv.arguments(make_spec("cuda"), make_place(make_cards(20 * 2**30)))
+    assert "--gpu-memory-utilization" not in uncapped
+
+
 def test_a_cpu_build_takes_memory_in_whole_gib_by_its_variable() -> None:
     command = argv.command(make_spec(kv_cache_memory_bytes=2**30 + 1, gpu_memory_utilization=0.9), make_place())
     assert command.env["VLLM_CPU_KVCACHE_SPACE"] == "2"

@@ -107,3 +107,9 @@ def test_arguments_that_are_none_are_refused(text: str) -> None:
 def test_every_field_has_words_for_a_person() -> None:
     for field in settings.FIELDS:
         assert field.label and field.help.endswith((".", "512. Options that Headworks sets itself are refused."))
+
+
+def test_the_cache_is_capped_in_bytes_or_as_a_share_not_both() -> None:
+    assert problem_of(kv_cache_memory_share=0.4) == ""
+    assert problem_of(kv_cache_memory_share=0.4, kv_cache_memory_bytes=2**30).startswith("Give the KV cache in bytes")
+    assert problem_of(kv_cache_memory_share=1.0)

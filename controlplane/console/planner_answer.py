@@ -1,0 +1,172 @@
+"""The planner's answer as a page shows it: stacks, curves, tables, and the deployment that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from controlplane.console import memory_parts
+from controlplane.console.memory_parts import Stack
+from controlplane.deployments.planner.answers import Answer
+from controlplane.deployments.planner.inputs import Inputs
+from controlplane.domain.capacity.plan import Plan
+from controlplane.domain.ledger.what_if import TriangleRow
+from controlplane.domain.parallelism.candidate import Candidate
+from controlplane.domain.performance.curve import Point
+
+GIB = 1024**3
+_MOST_REJECTED = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One corner of the triangle: requests of full length, and whether it is the set-up as it is."""
+
+    row: TriangleRow
+    current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """A table of the triangle: rows of `unit` values, columns of shares of the card."""
+
+    title: str
+    unit: str
+    shares: tuple[float, ...]
+    lines: tuple[tuple[int, tuple[Cell, ...]], ...]
+
+
+def bar(answer: Answer) -> Stack:
+    """The stack of one card of the set-up."""
+    budget = answer.ledger.budget
+    sizes = [(part.name, part.size_bytes) for part in budget.parts]
+    return memory_parts.stack(sizes, budget.total_bytes, None if budget.capped else budget.requested_bytes)
+
+
+def faces(answer: Answer) -> list[Face]:
+    """Both faces of the triangle."""
+    setup = answer.ledger.setup
+    by_length = [(rows[0].max_model_len, rows) for rows in answer.lengths]
+    by_seats = [(rows[0].max_num_seqs, rows) for rows in answer.seats]
+    return [
+        _face(
+            _("Context length and share of the card"), _("tokens"), by_length, setup.max_model_len, setup.utilization
+        ),
+        _face(_("Seats and share of the card"), _("requests"), by_seats, setup.max_num_seqs, setup.utilization),
+    ]
+
+
+def _face(
+    title: str, unit: str, lines: Sequence[tuple[int, Sequence[TriangleRow]]], now: int, utilization: float
+) -> Face:
+    shares = tuple(row.utilization for row in lines[0][1])
+    return Face(
+        title,
+        unit,
+        shares,
+        tuple(
+            (value, tuple(Cell(row, value == now and abs(row.utilization - utilization) < 0.006) for row in rows))
+            for value, rows in lines
+        ),
+    )
+
+
+def curves(answer: Answer) -> list[dict[str, Any]]:
+    """The charts against concurrency, as the script takes them; none where the set-up does not run."""
+    chosen = answer.chosen
+    if chosen is None or len(chosen.curve) < 2:
+        return []
+    target = answer.question.target
+    shared = {"x": [point.concurrency for point in chosen.curve], "marks": _marks(chosen)}
+    ttft, tpot, tokens = _("Time to first token"), _("Time per output token"), _("Output tokens")
+    return [
+        _chart("ttft", ttft, "ms", [point.ttft_ms for point in chosen.curve], target.ttft_ms) | shared,
+        _chart("tpot", tpot, "ms", [point.tpot_ms for point in chosen.curve], target.tpot_ms) | shared,
+        _chart("tokens", tokens, "tok/s", [point.output_tok_s for point in chosen.curve], None) | shared,
+    ]
+
+
+def _marks(chosen: Candidate) -> list[dict[str, Any]]:
+    return [{"x": chosen.knee.concurrency * chosen.copies, "label": _("knee")}]
+
+
+def _chart(key: str, title: str, unit: str, y: list[float], limit: float | None) -> dict[str, Any]:
+    return {
+        "key": key,
+        "title": title,
+        "unit": unit,
+        "y": y,
+        "limit": limit,
+        "limit_label": _("objective"),
+        "x_label": _("Requests at once"),
+    }
+
+
+def knee_point(chosen: Candidate | None) -> Point | None:
+    """The point of the curve at the knee, of all copies."""
+    if chosen is None:
+        return None
+    knee = chosen.knee.concurrency * chosen.copies
+    return min(chosen.curve, key=lambda point: abs(point.concurrency - knee))
+
+
+def rejected(answer: Answer) -> list[tuple[str, str]]:
+    """Why other splits dropped out: reasons that are alike once, with the splits they hold for."""
+    grouped: dict[str, list[str]] = {}
+    for one in answer.ranking.rejected:
+        grouped.setdefault(one.reason, []).append(one.split.label)
+    shown = [(_names(labels), reason) for reason, labels in grouped.items()]
+    return shown[:_MOST_REJECTED]
+
+
+def _names(labels: Sequence[str]) -> str:
+    if len(labels) <= 3:
+        return ", ".join(labels)
+    return _("%(first)s and %(n)d more") % {"first": ", ".join(labels[:2]), "n": len(labels) - 2}
+
+
+def new_deployment(answer: Answer, inputs: Inputs, plan: Plan | None) -> str:
+    """The address of the form of a new deployment, filled in with this set-up."""
+    ledger, wishes = answer.ledger, answer.ledger.setup.wishes
+    values: dict[str, object] = {
+        "engine": "vllm",
+        "variant": answer.subject.variant,
+        "tensor_parallel": answer.split.tensor,
+        "pipeline_parallel": answer.split.pipeline,
+        "replicas": plan.replicas if plan is not None else max(1, answer.copies),
+        "settings.max_num_seqs": inputs.max_num_seqs,
+        "settings.max_num_batched_tokens": inputs.max_num_batched_tokens,
+        "settings.gpu_memory_utilization": inputs.gpu_memory_utilization,
+        "settings.kv_cache_memory_bytes": wishes.kv_cap_bytes,
+        "settings.kv_cache_dtype": {"bf16": "bfloat16", "fp8": "fp8"}.get(inputs.kv_cache_dtype),
+        "settings.enforce_eager": None if inputs.enforce_eager is None else str(inputs.enforce_eager).lower(),
+        "settings.quantization": "fp8" if inputs.quantization == "fp8" and not answer.subject.quantization else None,
+    }
+    limit = ledger.setup.model.max_position_embeddings
+    if inputs.max_model_len is not None or ledger.setup.max_model_len != limit:
+        values["settings.max_model_len"] = ledger.setup.max_model_len
+    given = {name: str(value) for name, value in values.items() if value not in (None, "")}
+    return f"{reverse('deployment-new')}?{urlencode(given)}"
+
+
+def taken(answer: Answer) -> dict[str, str]:
+    """What was taken for settings that were left open, as texts of their fields."""
+    setup = answer.ledger.setup
+    return {
+        "max_model_len": str(setup.max_model_len),
+        "max_num_seqs": str(setup.max_num_seqs),
+        "max_num_batched_tokens": str(setup.max_num_batched_tokens),
+        "gpu_memory_utilization": f"{setup.utilization:g}",
+        "tensor_parallel": str(answer.split.tensor),
+        "pipeline_parallel": str(answer.split.pipeline),
+        "gpu_memory_total_gib": "" if setup.card.total_bytes is None else f"{setup.card.total_bytes / GIB:.2f}",
+        "price_per_hour": "" if answer.question.hardware.price is None else f"{answer.question.hardware.price:g}",
+        "link_group": str(answer.question.hardware.joined),
+        "ttft_ms": "" if answer.question.target.ttft_ms is None else f"{answer.question.target.ttft_ms:g}",
+        "tpot_ms": "" if answer.question.target.tpot_ms is None else f"{answer.question.target.tpot_ms:g}",
+    }

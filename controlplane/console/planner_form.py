@@ -1,0 +1,265 @@
+"""The planner's form: its fields, and the question that follows from what was filled in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from django.utils.translation import gettext as _
+
+from controlplane.catalog import selectors as catalog
+from controlplane.console.dialogs import Field, Values
+from controlplane.console.units import quantity
+from controlplane.deployments.planner.fields import BY_NAME, MOST_FILE_BYTES, Number
+from controlplane.domain.errors import RefusedError
+from controlplane.domain.specs import accelerators, known_models
+from controlplane.fleet import selectors as fleet
+
+CODE = "planner_fields"  # of a refusal whose fields are told in the reader's language already
+SOURCES = ("catalog", "known", "config")
+MOST_CONFIG_BYTES = 256 * 1024
+_OF_SOURCE = {"catalog": "variant", "known": "model", "config": "config"}
+_MOST_CARDS = 40
+_FLAGS = {"enforce_eager": "yes", "survive_node_loss": "yes"}
+
+
+@dataclass(frozen=True, slots=True)
+class Slider:
+    """A number with a handle to drag. `scale`: linear or log; handle and number say the same."""
+
+    field: Field
+    low: float
+    high: float
+    scale: str = "linear"
+    step: float = 1
+
+
+def source_of(values: Values) -> str:
+    """Returns where the model comes from: as chosen, else as what is filled in says."""
+    if values.get("source") in SOURCES:
+        return values["source"]
+    return next((source for source, name in _OF_SOURCE.items() if values.get(name)), "known")
+
+
+def is_asked(values: Values) -> bool:
+    """Returns whether enough is filled in for an answer."""
+    return bool(values.get("gpu", "").strip()) and bool(values.get(_OF_SOURCE[source_of(values)], "").strip())
+
+
+def read(values: Values) -> dict[str, object]:
+    """Returns the question's values; refuses, at the fields, what can't be read."""
+    found: dict[str, object] = {}
+    problems: dict[str, str] = {}
+    for name, number in BY_NAME.items():
+        text = values.get(name, "").strip()
+        if text:
+            value = _number(text, number)
+            if value is None:
+                problems[name] = _range(number)
+            else:
+                found[name] = value
+    for name in ("gpu", "dtype", "quantization", "kv_cache_dtype", "vllm_version", "purpose"):
+        if values.get(name, "").strip():
+            found[name] = values[name].strip()
+    if values.get("enforce_eager"):
+        found["enforce_eager"] = values["enforce_eager"] == "true"
+    if values.get("survive_node_loss") == "false":
+        found["survive_node_loss"] = False
+    source = source_of(values)
+    name = _OF_SOURCE[source]
+    found |= _json(values, "config", MOST_CONFIG_BYTES, problems) if source == "config" else {name: values.get(name)}
+    found |= _json(values, "safetensors", MOST_FILE_BYTES, problems)
+    if problems:
+        raise RefusedError(CODE, _("Some fields can't be read."), fields=problems)
+    return found
+
+
+def parse(text: str) -> object:
+    """Returns the values of a JSON text; raises ValueError for what is none, or is nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _json(values: Values, name: str, most_bytes: int, problems: dict[str, str]) -> dict[str, object]:
+    text = values.get(name, "").strip()
+    if not text:
+        return {}
+    if len(text.encode("utf-8", "replace")) > most_bytes:
+        problems[name] = too_large(most_bytes)
+        return {}
+    try:
+        value = parse(text)
+    except ValueError:
+        problems[name] = _("This is not JSON that can be read. Give the whole file, from { to }.")
+        return {}
+    if not isinstance(value, Mapping):
+        problems[name] = _("This is JSON, but not an object. Give the whole file, from { to }.")
+        return {}
+    return {name: value}
+
+
+def too_large(most_bytes: int) -> str:
+    """Returns the sentence for a file that is too large."""
+    return _("This is larger than %(size)s KiB, so it is not such a file.") % {"size": f"{most_bytes // 1024:,}"}
+
+
+def _number(text: str, number: Number) -> float | int | None:
+    if not text.isascii() or len(text) > 40:
+        return None
+    try:
+        value: float | int = int(text) if number.whole else float(text)
+    except ValueError:
+        return None
+    low = number.least < value if number.above else number.least <= value
+    return value if low and value <= number.most else None
+
+
+def _range(number: Number) -> str:
+    values = {"low": quantity(number.least), "high": quantity(number.most)}
+    if number.whole:
+        return _("Give a whole number from %(low)s to %(high)s.") % values
+    if number.above:
+        return _("Give a number above %(low)s, up to %(high)s.") % values
+    return _("Give a number from %(low)s to %(high)s.") % values
+
+
+Make = Callable[..., Field]
+
+
+def _maker(values: Values) -> Make:
+    """Returns what makes the field of a number."""
+
+    def make(name: str, label: str, unit: str = "", help_text: str = "", *, step: str = "") -> Field:
+        number = BY_NAME[name]
+        usual = "" if number.usual is None else f"{number.usual:g}"
+        return Field(
+            name,
+            label,
+            "number",
+            values.get(name, ""),
+            help_text,
+            minimum=None if number.above else number.least,
+            maximum=number.most,
+            step=step or ("1" if number.whole else "any"),
+            unit=unit,
+            placeholder=usual,
+        )
+
+    return make
+
+
+def model_fields(values: Values) -> list[Field]:
+    """Returns the fields that say which model; the chosen source's is used."""
+    variants = [str(row) for row in catalog.variants()[:500]]
+    chosen = values.get("variant", "")
+    choices = (("", _("Choose a variant")), *((one, one) for one in variants))
+    if chosen and chosen not in variants:
+        choices = (*choices, (chosen, chosen))
+    return [
+        Field("variant", _("Model and variant"), "select", chosen, choices=choices),
+        Field("model", _("Model by name"), "text", values.get("model", ""), placeholder="Llama-3.1-8B-Instruct"),
+        Field(
+            "config",
+            "config.json",
+            "area",
+            values.get("config", ""),
+            _("The file that lies beside the model's weights; paste all of it."),
+            placeholder='{"model_type": "llama", "hidden_size": 4096, …}',
+        ),
+        Field("safetensors", _("Index of the weights"), "hidden", values.get("safetensors", "")),
+    ]
+
+
+def card_fields(values: Values) -> list[Field]:
+    """Returns which cards, and how many."""
+    make = _maker(values)
+    return [
+        Field("gpu", _("Card"), "text", values.get("gpu", ""), placeholder="H100 80GB"),
+        make("cards_per_node", _("Cards a node")),
+        make("nodes", _("Nodes")),
+    ]
+
+
+def load_fields(values: Values) -> list[Field]:
+    """Returns what is asked of the cards."""
+    make = _maker(values)
+    purposes = (("interactive", _("Interactive: people wait")), ("offline", _("Offline: throughput counts")))
+    return [
+        make("input_tokens", _("Prompt"), _("tokens")),
+        make("output_tokens", _("Answer"), _("tokens")),
+        make("peak_requests_per_s", _("Requests at the peak"), _("a second"), _("Empty: as many as the cards carry.")),
+        make("mean_requests_per_s", _("Requests on average"), _("a second")),
+        make("ttft_ms", _("First token within"), "ms"),
+        make("tpot_ms", _("Each token within"), "ms"),
+        Field("purpose", _("Purpose"), "select", values.get("purpose", "interactive"), choices=purposes, full=True),
+    ]
+
+
+def sliders(values: Values) -> list[Slider]:
+    """Returns the settings that are dragged."""
+    make = _maker(values)
+    return [
+        Slider(make("max_model_len", _("Context length"), _("tokens")), 512, 1_048_576, "log", 256),
+        Slider(make("max_num_seqs", _("Seats"), _("requests")), 1, 2048, "log"),
+        Slider(make("gpu_memory_utilization", _("Share of GPU memory"), step="0.01"), 0.5, 0.98, "linear", 0.01),
+        Slider(
+            make("kv_cache_memory_gib", _("KV cache, hard cap"), "GiB", _("Takes the place of the share."), step="any"),
+            0.5,
+            160,
+            "log",
+            0.5,
+        ),
+    ]
+
+
+def setting_fields(values: Values) -> list[Field]:
+    """Returns the other settings."""
+    make = _maker(values)
+    weights = (
+        ("", _("As in the files")), ("none", "BF16"), ("fp8", "FP8"), ("int8", "INT8"), ("int4", "INT4"),
+        ("nvfp4", "NVFP4"), ("mxfp4", "MXFP4"),
+    )  # fmt: skip
+    caches = (("", _("As the model")), ("bf16", "BF16"), ("fp8", "FP8"), ("int8", "INT8"), ("nvfp4", "NVFP4"))
+    graphs = (("", _("Default (on)")), ("true", _("Off: starts faster, answers more slowly")))
+    return [
+        Field("quantization", _("Weights"), "select", values.get("quantization", ""), choices=weights),
+        Field("kv_cache_dtype", _("KV cache type"), "select", values.get("kv_cache_dtype", ""), choices=caches),
+        make("tensor_parallel", _("Tensor parallel"), "", _("Empty: the best split is taken.")),
+        make("pipeline_parallel", _("Pipeline parallel")),
+        make("max_num_batched_tokens", _("Tokens a step"), _("tokens")),
+        Field("enforce_eager", _("CUDA graphs"), "select", values.get("enforce_eager", ""), choices=graphs),
+    ]
+
+
+def more_fields(values: Values) -> list[Field]:
+    """Returns what is rarely given."""
+    make = _maker(values)
+    spare = (("true", _("One node may be lost")), ("false", _("No spare")))
+    version = Field("vllm_version", _("Version of vLLM"), "text", values.get("vllm_version", ""), placeholder="0.32")
+    return [
+        make("gpu_memory_total_gib", _("Memory of a card"), "GiB", _("As its driver reports it.")),
+        make("foreign_gib", _("Held by others"), "GiB"),
+        make("reserve_gib", _("To stay free"), "GiB"),
+        make("link_group", _("Cards joined by NVLink"), "", _("1: PCIe alone.")),
+        make("price_per_hour", _("Price of a card"), _("an hour")),
+        version,
+        make("safety_factor", _("Safety factor"), "", _("Of what a replica carries, what is counted on.")),
+        make("utilization_target", _("Utilization target"), "", _("What the mean load may use.")),
+        make("hot_share", _("Hot share"), "", _("Of the replicas, those that always run.")),
+        Field("survive_node_loss", _("Spare"), "select", values.get("survive_node_loss", "true"), choices=spare),
+    ]
+
+
+def card_names() -> list[str]:
+    """Returns the cards that the fleet has, and then all that are known."""
+    seen = fleet.accelerators().exclude(kind="cpu").values_list("name", flat=True).distinct().order_by()[:_MOST_CARDS]
+    own = [found.name for name in seen if (found := accelerators.find(name))]
+    return list(dict.fromkeys([*own, *accelerators.names()]))
+
+
+def model_names() -> tuple[str, ...]:
+    """Returns the models of the built-in table."""
+    return known_models.names()

@@ -1,0 +1,129 @@
+"""The planner: what fits, what it carries, how fast it is, and how many cards a load takes. Changes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.utils.translation import gettext as _
+
+from controlplane.console import planner_answer, planner_form, rest, sentences
+from controlplane.console.dialogs import Field, Values
+from controlplane.console.guard import ACTS, STATUS, page
+from controlplane.deployments.planner import answers, inputs, subject
+from controlplane.deployments.planner.fields import MOST_FILE_BYTES
+from controlplane.domain.errors import RefusedError
+
+_EXAMPLE = (
+    "?source=known&model=Llama-3.1-70B-Instruct&gpu=H100+80GB&cards_per_node=8&max_model_len=8192&input_tokens=1000"
+    "&output_tokens=300&peak_requests_per_s=4"
+)
+
+
+@page()
+def planner(request: HttpRequest) -> HttpResponse:
+    """The form, filled in by the address, and the answer."""
+    values = request.GET.dict()
+    answer = _answered(values)
+    problems: dict[str, str] = answer["problems"]
+    source = planner_form.source_of(values)
+
+    def told(found: Iterable[Field]) -> list[Field]:
+        return [replace(one, problem=problems.get(one.name, "")) for one in found]
+
+    sliders = planner_form.sliders(values)
+    more = told(planner_form.more_fields(values))
+    context = {
+        **answer,
+        "source": source,
+        "sources": [
+            ("known", _("By name")),
+            ("catalog", _("Catalog")),
+            ("config", "config.json"),
+        ],
+        "model": {one.name: one for one in told(planner_form.model_fields(values))},
+        "cards": told(planner_form.card_fields(values)),
+        "load": told(planner_form.load_fields(values)),
+        "sliders": [
+            replace(one, field=field)
+            for one, field in zip(sliders, told(slider.field for slider in sliders), strict=True)
+        ],
+        "settings": told(planner_form.setting_fields(values)),
+        "more": more,
+        "more_open": any(one.problem or (one.value and one.name != "survive_node_loss") for one in more),
+        "model_names": planner_form.model_names(),
+        "card_names": planner_form.card_names(),
+        "most_config_bytes": planner_form.MOST_CONFIG_BYTES,
+        "most_file_bytes": MOST_FILE_BYTES,
+    }
+    return render(request, "planner/page.html", context)
+
+
+@page(methods=ACTS)
+def answer(request: HttpRequest) -> HttpResponse:
+    """The answer alone, while the form is filled in."""
+    context = _answered(request.POST.dict())
+    error: RefusedError | None = context.get("error")
+    return render(request, "planner/answer.html", context, status=STATUS[error.kind] if error else 200)
+
+
+@page(methods=ACTS)
+def files(request: HttpRequest) -> HttpResponse:
+    """Takes an index of safetensors files and returns what a question needs of it, short enough for an address."""
+    raw = request.read(MOST_FILE_BYTES + 1)
+    try:
+        if len(raw) > MOST_FILE_BYTES:
+            raise RefusedError("safetensors", planner_form.too_large(MOST_FILE_BYTES))
+        short = subject.reduced(planner_form.parse(raw.decode("utf-8")))
+    except ValueError:
+        return JsonResponse({"problem": _("This is not JSON that can be read.")}, status=422)
+    except RefusedError as error:
+        return JsonResponse({"problem": sentences.said(error.message)}, status=422)
+    return JsonResponse({"safetensors": json.dumps(short, separators=(",", ":"))})
+
+
+def _answered(values: Values) -> dict[str, Any]:
+    if not planner_form.is_asked(values):
+        return {"empty": True, "example": _EXAMPLE, "problems": {}, "taken": {}}
+    try:
+        asked = planner_form.read(values)
+        question = inputs.read(asked)
+        found = answers.estimate(question)
+        capacity = answers.capacity_of(found.question, question)
+    except RefusedError as error:
+        return {"error": error, "problems": _problems(error), "taken": {}}
+    best = capacity.needed.best if capacity.needed else None
+    plan = best.plan if best is not None and best.split == found.split else None
+    return {
+        "answer": found,
+        "ledger": found.ledger,
+        "chosen": found.chosen,
+        "knee": planner_answer.knee_point(found.chosen),
+        "knee_all": None if found.chosen is None else found.chosen.knee.concurrency * found.chosen.copies,
+        "bar": planner_answer.bar(found),
+        "faces": planner_answer.faces(found),
+        "curves": planner_answer.curves(found),
+        "rejected": planner_answer.rejected(found),
+        "capacity": capacity,
+        "currency": "USD" if question.price_per_hour is None else "",
+        "ceiling": found.ledger.concurrency_ceiling(max(1, round(question.input_tokens + question.output_tokens))),
+        "at_full_length": found.ledger.concurrency(found.ledger.setup.max_model_len),
+        "new_url": planner_answer.new_deployment(found, question, plan),
+        "taken": planner_answer.taken(found),
+        "problems": {},
+        "rest": rest.call("POST", "planner/estimate/", {name: one for name, one in asked.items() if one}),
+    }
+
+
+def _problems(error: RefusedError) -> dict[str, str]:
+    """What is wrong at each field: the sentence that was made for it, or the domain's and what would be right."""
+    if error.code == planner_form.CODE:
+        return error.fields
+    told = sentences.said(error.message)
+    return {
+        name: told if right in told else f"{told} ({sentences.said(right)})" for name, right in error.fields.items()
+    }

@@ -1,0 +1,107 @@
+"""From a checked question to what the domain is asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from controlplane.deployments.planner.inputs import CODE, Inputs
+from controlplane.deployments.planner.subject import Subject
+from controlplane.deployments.services import ledgers
+from controlplane.domain.capacity import demand, lengths
+from controlplane.domain.capacity.demand import Demand
+from controlplane.domain.capacity.policy import Policy
+from controlplane.domain.errors import RefusedError
+from controlplane.domain.footprint import cards, engine_rules
+from controlplane.domain.ledger import setup
+from controlplane.domain.ledger.corrections import Correction, CorrectionKey
+from controlplane.domain.ledger.setup import GIB, Wishes
+from controlplane.domain.parallelism.hardware import Hardware
+from controlplane.domain.parallelism.question import Load, Question
+from controlplane.domain.performance.curve import Objective
+from controlplane.domain.performance.setup import Workload
+from controlplane.domain.specs import precision
+
+
+def of(inputs: Inputs, subject: Subject) -> Question:
+    """Everything but the split, which the ranking finds. Raises RefusedError naming the field."""
+    facts = subject.facts
+    setup.check_split(facts, inputs.tensor_parallel or 1, inputs.pipeline_parallel or 1)
+    asked = inputs.quantization or subject.quantization or None
+    question = Question(
+        model=facts,
+        precision=precision.parse(inputs.dtype or subject.dtype or None, asked, inputs.kv_cache_dtype or None, facts),
+        hardware=_hardware(inputs),
+        rules=engine_rules.rules_for(inputs.vllm_version or None, utilization=None),
+        load=Load(Workload(inputs.input_tokens, inputs.output_tokens), inputs.peak_requests_per_s),
+        purpose="offline" if inputs.purpose == "offline" else "interactive",
+        wishes=_wishes(inputs),
+        objective=Objective(inputs.ttft_ms, inputs.tpot_ms),
+    )
+    question.check()
+    return replace(question, correction=_learned(question))
+
+
+def _learned(question: Question) -> Correction:
+    """What measured starts of this engine version, card and family of models taught."""
+    version = ".".join(str(part) for part in question.rules.version[:2])
+    key = CorrectionKey(version, question.hardware.accelerator.name, question.model.family)
+    return ledgers.correction_for(key)
+
+
+def demand_of(inputs: Inputs) -> Demand | None:
+    """The demand that is planned for; None where no rate is given."""
+    if inputs.peak_requests_per_s is None:
+        return None
+    prompts = lengths.of_mean(inputs.input_tokens, "input_tokens")
+    answers = lengths.of_mean(inputs.output_tokens, "output_tokens")
+    return demand.of_rates(inputs.peak_requests_per_s, inputs.mean_requests_per_s, prompts, answers)
+
+
+def policy_of(inputs: Inputs) -> Policy:
+    """How carefully is planned."""
+    return Policy(
+        safety_factor=inputs.safety_factor,
+        utilization_target=inputs.utilization_target,
+        hot_share=inputs.hot_share,
+        survive_node_loss=inputs.survive_node_loss,
+    )
+
+
+def _hardware(inputs: Inputs) -> Hardware:
+    card = cards.resolve(inputs.gpu or None, inputs.gpu_memory_total_gib)
+    if card.facts is None:
+        right = 'a card of the list, such as "H100 80GB" or "RTX 4090"'
+        raise RefusedError(
+            CODE,
+            f'"{inputs.gpu[:60]}" is not a card that is known here, so nothing can be said about its speed.',
+            hint=right,
+            fields={"gpu": right},
+        )
+    given = inputs.gpu_memory_total_gib
+    return Hardware(
+        accelerator=card.facts,
+        cards_per_node=inputs.cards_per_node,
+        nodes=inputs.nodes,
+        link_group=inputs.link_group,
+        price_per_hour=inputs.price_per_hour,
+        total_bytes=None if given is None else round(given * GIB),
+    )
+
+
+def _wishes(inputs: Inputs) -> Wishes:
+    def size(gib: float | None) -> int:
+        return round((gib or 0) * GIB)
+
+    cap = inputs.kv_cache_memory_gib
+    return Wishes(
+        utilization=inputs.gpu_memory_utilization,
+        max_model_len=inputs.max_model_len,
+        max_num_seqs=inputs.max_num_seqs,
+        max_num_batched_tokens=inputs.max_num_batched_tokens,
+        enforce_eager=inputs.enforce_eager,
+        kv_cap_bytes=None if cap is None else size(cap),
+        foreign_bytes=size(inputs.foreign_gib),
+        reserve_bytes=size(inputs.reserve_gib),
+        mean_request_tokens=max(1, round(inputs.input_tokens + inputs.output_tokens)),
+        length_must_fit=inputs.max_model_len is not None,
+    )

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+from rest_framework.test import APIClient
+
+from controlplane.deployments.models import LedgerRow, Replica
+from controlplane.fleet.models import Accelerator, Node
+from controlplane.fleet.services import reservations
+from tests.api.calling import error
+from tests.deployments.making import make_deployment, make_node, make_replica
+
+pytestmark = [pytest.mark.django_db, pytest.mark.services]
+
+GIB = 2**30
+
+
+def make_placed() -> Replica:
+    node = make_node(cards=1, kind="gpu")
+    Accelerator.objects.update(memory_total_bytes=80 * GIB)
+    row = make_replica(make_deployment(), node=node, rejected=[{"node": "n2", "card": "", "reason": "is cordoned"}])
+    reservations.take(node="n1", uuids=["n1-0"], owner_kind="replica", owner_id=row.pk, memory_bytes=40 * GIB)
+    Accelerator.objects.update(observed={"memory_used_bytes": 45 * GIB})
+    return row
+
+
+def test_the_memory_of_a_node_adds_up(viewer: APIClient) -> None:
+    row = make_placed()
+    (card,) = viewer.get("/api/v1/nodes/n1/memory/").json()["accelerators"]
+    assert card["holders"] == [
+        {"owner_kind": "replica", "owner_id": row.pk, "reserved_bytes": 40 * GIB, "releasing": False}
+    ]
+    assert card["reserved_bytes"] + card["foreign_bytes"] + card["free_bytes"] == card["total_bytes"] == 80 * GIB
+    assert (card["foreign_bytes"], card["used_bytes"]) == (5 * GIB, 45 * GIB)
+    assert error(viewer.get("/api/v1/nodes/n9/memory/"))["code"] == "no_such_node"
+
+
+def test_a_replica_tells_what_its_placement_passed_over(viewer: APIClient) -> None:
+    row = make_placed()
+    answer = viewer.get(f"/api/v1/replicas/{row.pk}/candidates/").json()
+    assert answer == {"replica": row.pk, "rejected": [{"node": "n2", "card": "", "reason": "is cordoned"}]}
+
+
+def test_a_ledger_is_read_and_listed(viewer: APIClient) -> None:
+    row = make_placed()
+    assert error(viewer.get(f"/api/v1/replicas/{row.pk}/ledger/"))["code"] == "no_such_ledger"
+    LedgerRow.objects.create(replica=row.pk, deployment="chat", predicted={"kv_cache_tokens": 5}, family="llama")
+    assert viewer.get(f"/api/v1/replicas/{row.pk}/ledger/").json()["predicted"] == {"kv_cache_tokens": 5}
+    for query, found in (("deployment=chat", 1), ("family=qwen2", 0), ("measured=false", 1), ("measured=true", 0)):
+        assert viewer.get(f"/api/v1/ledgers/?{query}").json()["count"] == found
+
+
+def test_labels_of_a_node_are_set_as_a_whole(operator: APIClient) -> None:
+    make_node()
+    assert operator.post("/api/v1/nodes/n1/label/", {"labels": {"rack": "r1"}}).json()["labels"] == {"rack": "r1"}
+    assert Node.objects.get().labels == {"rack": "r1"}
+    for odd in ({"labels": {"rack": 1}}, {"labels": ["rack"]}, {"labels": {"Rack!": "r"}}, {}):
+        assert "labels" in error(operator.post("/api/v1/nodes/n1/label/", odd))["details"]["fields"]
+
+
+def test_a_preview_tells_the_memory_or_why_it_is_not_known(operator: APIClient) -> None:
+    make_placed()
+    body = {"variant": "smollm2/bf16", "settings": {"max_model_len": 2048}}
+    (ledger,) = operator.post("/api/v1/engines/vllm/preview/", body).json()["ledgers"]
+    assert ledger["accelerator"] == "card"
+    assert ledger["why_unknown"]
+    assert ledger["advice"] == []
+    odd = {**body, "settings": {"kv_cache_memory_share": 2}}
+    assert (
+        "settings.kv_cache_memory_share"
+        in error(operator.post("/api/v1/engines/vllm/preview/", odd))["details"]["fields"]
+    )
+
+
+def test_labels_of_a_deployment_stay_when_they_are_left_out(operator: APIClient) -> None:
+    make_deployment(node_labels={"rack": "r1"})
+    body = {"engine": "vllm", "variant": "smollm2/bf16", "replicas": 2}
+    assert operator.put("/api/v1/deployments/chat/", body).json()["node_labels"] == {"rack": "r1"}
+    assert operator.put("/api/v1/deployments/chat/", {**body, "node_labels": {}}).json()["node_labels"] == {}

@@ -1,0 +1,98 @@
+"""The memory ledger on the pages of deployments, replicas and nodes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from controlplane.console import ledger_rows, memory_parts
+from controlplane.deployments.models import LedgerRow, Replica
+from controlplane.fleet import selectors as fleet
+from controlplane.fleet.models import Reservation
+from tests.console import making
+from tests.console.calling import make_client
+from tests.console.making_ledgers import make_ledger
+
+pytestmark = [pytest.mark.django_db, pytest.mark.services, pytest.mark.usefixtures("valkey_server")]
+GIB = 1024**3
+
+
+@pytest.fixture
+def client() -> Client:
+    making.make_fleet()
+    return make_client("viewer")
+
+
+def text_of(client: Client, path: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", client.get(path).content.decode()))
+
+
+def test_a_replica_shows_predicted_beside_measured_with_the_error(client: Client) -> None:
+    page = text_of(client, "/replicas/7f3ak2m9q0xd/")
+    assert re.search(r"KV cache GiB 52\.0 46\.9 −9\.8 %", page)
+    assert "Corrected by 3 measured starts" in page and "3 starts" in page
+    assert "needs 72.8 GiB, 6.3 of 79.2 free" in page
+
+
+def test_a_replica_without_a_ledger_says_so(client: Client) -> None:
+    LedgerRow.objects.all().delete()
+    assert "It was not placed yet, so nothing was predicted." in text_of(client, "/replicas/7f3ak2m9q0xd/")
+
+
+def test_a_ledger_that_could_not_be_worked_out_says_why(client: Client) -> None:
+    LedgerRow.objects.filter(replica="7f3ak2m9q0xd").update(
+        why_unknown="Only vLLM's memory is worked out.", predicted={}, measured={}, error={}, advice=[], correction={}
+    )
+    page = text_of(client, "/replicas/7f3ak2m9q0xd/")
+    assert "Only vLLM" in page and "None; no start of this kind was measured before." in page
+
+
+def test_the_tab_shows_living_replicas_and_a_hint_without_any(client: Client) -> None:
+    page = text_of(client, "/deployments/llama-70b/ledger/")
+    assert "7f3ak2m9q0xd" in page and "not measured yet" in page and "2 candidates passed over" in page
+    assert "Nothing was predicted yet" in text_of(client, "/deployments/smollm2/ledger/")
+
+
+def test_the_tab_takes_the_same_queries_for_many_replicas(client: Client) -> None:
+    with CaptureQueriesContext(
+        connection,
+    ) as few:
+        client.get("/deployments/llama-70b/ledger/")
+    one = Replica.objects.get(pk="7f3ak2m9q0xd")
+    for number in range(10):
+        copy = making.make_replica(one.deployment, one.node, cards=[], id=f"more{number:08d}")
+        make_ledger(copy)
+    with CaptureQueriesContext(connection) as many:
+        client.get("/deployments/llama-70b/ledger/")
+    assert len(many) == len(few)
+
+
+def test_a_node_shows_who_holds_what_of_a_card(client: Client) -> None:
+    node = making.make_node("two", cards=0)
+    card = making.make_card(node, 0)
+    making.make_replica(Replica.objects.get(pk="7f3ak2m9q0xd").deployment, node, cards=[], id="held00000001")
+    for owner, size in (("held00000001", 40), ("somebody", 20)):
+        Reservation.objects.create(accelerator=card, owner_id=owner, memory_bytes=size * GIB)
+    page = text_of(client, "/nodes/two/")
+    assert "Reserved 60.0 / 80.0 GiB" in page
+    assert "llama-70b held00000001 40.0" in page and "somebody 20.0" in page
+
+
+def test_the_parts_of_a_card_add_up_to_it(client: Client) -> None:
+    for node in fleet.nodes():
+        for shares in fleet.card_shares(node):
+            parts = ledger_rows.holders(shares, {})
+            if parts:
+                assert sum(part.size_bytes for part in parts) == shares.total_bytes
+                assert parts[-1].start + parts[-1].share == pytest.approx(1)
+
+
+def test_an_overfull_stack_ends_before_its_parts_do() -> None:
+    found = memory_parts.stack([("weights", 90), ("kv_cache", 30), ("unused", 0), ("nonsense", 5)], 80, 72)
+    assert [part.kind for part in found.parts] == ["weights", "kv"]
+    assert found.end == pytest.approx(80 / 120) and found.budget == pytest.approx(72 / 120)
+    assert memory_parts.stack([], None).parts == ()

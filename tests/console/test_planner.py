@@ -1,0 +1,143 @@
+"""The planner's page and its answers."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from controlplane.deployments.models import LedgerRow
+from tests.console import making
+from tests.console.calling import make_client
+
+pytestmark = pytest.mark.services
+LLAMA = {"source": "known", "model": "Llama-3.1-8B-Instruct", "gpu": "H100 80GB"}
+CONFIG = {
+    "model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256, "max_position_embeddings": 8192,
+}  # fmt: skip
+
+
+@pytest.fixture
+def viewer(db: None) -> Client:
+    return make_client("viewer")
+
+
+def test_an_empty_page_teaches_the_next_step(viewer: Client) -> None:
+    page = viewer.get("/planner/").content.decode()
+    assert "Choose a model and cards" in page and "Show an example" in page
+    assert 'href="/planner/"' in page
+
+
+def test_the_address_holds_the_question(viewer: Client) -> None:
+    page = viewer.get("/planner/", {**LLAMA, "max_num_seqs": "64", "peak_requests_per_s": "5"}).content.decode()
+    assert 'value="64"' in page and "Fits" in page and "Cards for this load" in page
+
+
+def test_the_answer_tells_what_does_not_fit(viewer: Client) -> None:
+    answer = viewer.post("/planner/answer/", {**LLAMA, "model": "Llama-3.1-70B-Instruct"})
+    assert answer.status_code == 200
+    assert "Does not fit" in answer.content.decode() and "is more than the" in answer.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [
+        ("max_num_seqs", "-5"), ("max_num_seqs", "many"), ("gpu_memory_utilization", "NaN"), ("max_model_len", "1e30"),
+        ("tensor_parallel", "3"), ("gpu", "Voodoo 2"), ("quantization", "int1"), ("model", "nobody's-model"),
+        ("kv_cache_memory_gib", "0"), ("mean_requests_per_s", "99"), ("purpose", "fun"), ("cards_per_node", "1e3"),
+    ],
+)  # fmt: skip
+def test_a_wrong_field_is_named(viewer: Client, field: str, text: str) -> None:
+    values = {**LLAMA, "cards_per_node": "8", "peak_requests_per_s": "1", field: text}
+    answer = viewer.post("/planner/answer/", values)
+    assert answer.status_code == 422
+    assert list(answer.context["problems"]) == [field] and answer.context["problems"][field]
+
+
+@pytest.mark.parametrize(
+    "text", ["no json", "[]", "[" * 100_000, "{}", '{"hidden_size": -1}', json.dumps(CONFIG | {"hidden_size": "many"})]
+)
+def test_a_config_that_is_none_is_told_at_its_field(viewer: Client, text: str) -> None:
+    answer = viewer.post("/planner/answer/", {"source": "config", "config": text, "gpu": "H100"})
+    assert answer.status_code == 422 and list(answer.context["problems"]) == ["config"]
+
+
+def test_a_config_of_two_megabytes_is_told_at_its_field(viewer: Client) -> None:
+    config = json.dumps(CONFIG | {"more": "x" * 2_000_000})
+    answer = viewer.post("/planner/answer/", {"source": "config", "config": config, "gpu": "H100"})
+    assert answer.status_code == 422 and list(answer.context["problems"]) == ["config"]
+
+
+def test_a_pasted_config_is_answered(viewer: Client) -> None:
+    answer = viewer.post("/planner/answer/", {"source": "config", "config": json.dumps(CONFIG), "gpu": "H100"})
+    assert answer.status_code == 200 and answer.context["answer"].question.model.parameters > 7e9
+
+
+def test_an_uploaded_index_makes_the_weights_exact(viewer: Client) -> None:
+    index = {
+        "metadata": {"total_size": 16_060_522_496},
+        "weight_map": {f"model.layers.{n}.mlp.up_proj.weight": "a" for n in range(32)},
+    }
+    short = viewer.post("/planner/files/", json.dumps(index), content_type="application/json").json()["safetensors"]
+    assert len(short) < 200
+    answer = viewer.post("/planner/answer/", {**LLAMA, "safetensors": short})
+    assert answer.context["answer"].question.model.weight_bytes == 16_060_522_496
+
+
+@pytest.mark.parametrize(
+    "body", ["{}", "[]", "nothing", '{"weight_map": 3}', "[" * 100_000, "x" * (2 * 1024 * 1024 + 1)]
+)
+def test_a_file_that_is_no_index_is_refused(viewer: Client, body: str) -> None:
+    answer = viewer.post("/planner/files/", body, content_type="application/json")
+    assert answer.status_code == 422 and answer.json()["problem"]
+
+
+def test_a_deployment_follows_from_the_plan() -> None:
+    making.make_pool()
+    making.make_variant("llama-3.1-8b-instruct", "bf16", source="meta-llama/Llama-3.1-8B-Instruct")
+    operator = make_client("operator")
+    values = {
+        "source": "catalog", "variant": "llama-3.1-8b-instruct/bf16", "gpu": "H100 80GB", "cards_per_node": "2",
+        "tensor_parallel": "2", "max_model_len": "4096", "kv_cache_memory_gib": "10",
+    }  # fmt: skip
+    address = operator.post("/planner/answer/", values).context["new_url"]
+    asked = parse_qs(urlsplit(address).query)
+    assert asked["variant"] == ["llama-3.1-8b-instruct/bf16"] and asked["tensor_parallel"] == ["2"]
+    assert asked["settings.max_model_len"] == ["4096"]
+    assert asked["settings.kv_cache_memory_bytes"] == [str(10 * 2**30)]
+    page = operator.get(address).content.decode()
+    assert 'value="4096"' in page and str(10 * 2**30) in page
+
+
+test_a_deployment_follows_from_the_plan = pytest.mark.django_db(test_a_deployment_follows_from_the_plan)
+
+
+def test_a_viewer_is_offered_no_deployment(viewer: Client) -> None:
+    assert "Create deployment from this" not in viewer.get("/planner/", LLAMA).content.decode()
+
+
+def test_an_answer_takes_few_queries(viewer: Client) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        viewer.post("/planner/answer/", LLAMA)
+    assert len(queries) <= 4  # session, user, and what measured starts taught
+
+
+def test_measured_starts_correct_the_answer(viewer: Client) -> None:
+    before = viewer.post("/planner/answer/", LLAMA).context["ledger"]
+    comparison = {
+        "predicted_weights_bytes": 100, "measured_weights_bytes": 110, "predicted_kv_bytes": None,
+        "measured_kv_bytes": None,
+    }  # fmt: skip
+    LedgerRow.objects.create(
+        replica="one", deployment="one", engine_version=".".join(str(part) for part in before.setup.rules.version[:2]),
+        accelerator=before.setup.card.facts.name, family="llama", uncorrected=comparison, measured_at=timezone.now(),
+    )  # fmt: skip
+    answer = viewer.post("/planner/answer/", LLAMA)
+    assert answer.context["ledger"].budget.weights_bytes > before.budget.weights_bytes
+    assert "Corrected by 1 measured start" in answer.content.decode()
