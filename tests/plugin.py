@@ -55,6 +55,20 @@ def _wait_for(ready: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
+@pytest.hookimpl(trylast=True)  # pytest-django has its own order, by what a test does to the database
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the long tests first, so that two processes share the work evenly."""
+
+    def rank(item: pytest.Item) -> int:
+        if item.get_closest_marker("engine"):
+            return 0
+        if item.get_closest_marker("stack"):
+            return 1
+        return 2 if item.get_closest_marker("browser") else 3
+
+    items.sort(key=rank)
+
+
 @pytest.fixture
 def valkey_server() -> Iterator[str]:
     """The URL of a real, empty Valkey."""
