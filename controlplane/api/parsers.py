@@ -70,7 +70,8 @@ def _check(value: Any, depth: int) -> None:
     if isinstance(value, str):
         _check_text(value)
     elif isinstance(value, int | float):
-        if not math.isfinite(value) or abs(value) >= _LONGEST_NUMBER:
+        # whole numbers of any length have no place in a float, so their size is asked first
+        if (isinstance(value, float) and not math.isfinite(value)) or abs(value) >= _LONGEST_NUMBER:
             raise exceptions.ParseError("A number in the body is too large.")
     elif isinstance(value, dict):
         for name, part in value.items():

@@ -161,18 +161,19 @@ class Relay:
             self._answer(error)
 
     def _answer(self, error: GatewayError) -> None:
+        self._tell(error)
+        self._finish("broken")
+
+    def _tell(self, error: GatewayError) -> None:
         request_id = next(value for name, value in self._own_headers if name == b"x-headworks-request-id")
         self.status = error.status
         error.send(self._client, request_id.decode())
-        self._finish("broken")
 
     def _retell(self, error: GatewayError) -> None:
         """The replica's own refusal in the shape that clients read."""
-        request_id = next(value for name, value in self._own_headers if name == b"x-headworks-request-id")
         error.headers = [pair for pair in self._own_headers if pair[0] != b"x-headworks-request-id"]
         error.headers += [pair for pair in self._headers if pair[0] == b"retry-after"]
-        self.status = error.status
-        error.send(self._client, request_id.decode())
+        self._tell(error)
         self._finish("whole")
 
     def _start(self, length: int | None) -> None:

@@ -9,7 +9,7 @@ import http.client
 import json
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -74,13 +74,7 @@ def count_output_tokens(body: bytes) -> int:
 
 def count_in_flight(url: str, names: MetricNames, timeout_s: float = METRICS_TIMEOUT_S) -> int | None:
     """Returns the requests that run or wait in the engine, None when it does not say."""
-    try:
-        status, body = _request("GET", url + "/metrics", timeout_s)
-    except ProbeError:
-        return None
-    if status != http.client.OK:
-        return None
-    lines = body.decode("utf-8", errors="replace").splitlines()
+    lines = _metrics(url, timeout_s)
     running, waiting = _gauge(lines, names.running), _gauge(lines, names.waiting)
     if running is None:
         return None  # how many wait is no answer to how many run
@@ -90,22 +84,24 @@ def count_in_flight(url: str, names: MetricNames, timeout_s: float = METRICS_TIM
 
 def count_progress(url: str, names: MetricNames, timeout_s: float = METRICS_TIMEOUT_S) -> float | None:
     """Returns the sum of the engine's counters of tokens and steps, None when it does not say."""
-    try:
-        status, body = _request("GET", url + "/metrics", timeout_s)
-    except ProbeError:
-        return None
-    if status != http.client.OK:
-        return None
-    lines = body.decode("utf-8", errors="replace").splitlines()
+    lines = _metrics(url, timeout_s)
     counters = (names.prompt_tokens, names.generation_tokens, names.steps)
     found = [value for value in (_gauge(lines, one) for one in counters) if value is not None]
     return sum(found) if found and all(math.isfinite(value) for value in found) else None
 
 
-def _gauge(lines: Iterable[str], names: Iterable[str]) -> float | None:
-    kept = list(lines)
+def _metrics(url: str, timeout_s: float) -> list[str]:
+    """Returns the lines of an engine's metrics; none when it gives no usable answer."""
+    try:
+        status, body = _request("GET", url + "/metrics", timeout_s)
+    except ProbeError:
+        return []
+    return body.decode("utf-8", errors="replace").splitlines() if status == http.client.OK else []
+
+
+def _gauge(lines: Sequence[str], names: Iterable[str]) -> float | None:
     for name in names:
-        values = [line.rsplit(" ", 1)[1] for line in kept if line.startswith((name + "{", name + " "))]
+        values = [line.rsplit(" ", 1)[1] for line in lines if line.startswith((name + "{", name + " "))]
         if values:
             try:
                 return sum(float(value) for value in values)

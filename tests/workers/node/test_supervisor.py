@@ -112,7 +112,7 @@ def test_stop_waits_for_running_requests(bench: Bench) -> None:
     bench.want(make_replica(token_s=0.05))
     ready = bench.wait_for("ready")
     assert ready.url
-    stream = Stream(ready.url, "hwr-r1", max_tokens=40)
+    stream = Stream(ready.url, "hwr-r1", max_tokens=160)  # 8 s: a report comes every other second
     bench.want_stop()
     draining = bench.wait_for("draining")
     eventually(lambda: (bench.seen() or draining).in_flight == 1, "the running request is counted")
