@@ -18,6 +18,7 @@ from django.db import DatabaseError  # noqa: E402
 from django.urls import path, re_path  # noqa: E402
 
 from controlplane.deployments.models import Deployment, Replica  # noqa: E402
+from controlplane.domain.samples import SUBJECT_KINDS  # noqa: E402
 from controlplane.fleet.models import Node  # noqa: E402
 from controlplane.lib import valkey  # noqa: E402
 from controlplane.telemetry import hub  # noqa: E402
@@ -35,11 +36,12 @@ CLOSE_TRY_LATER = 1013
 
 def _known_subjects(asked: Split) -> set[str]:
     """Which subjects exist: samples as they were asked for, logs by replica id."""
-    names: dict[str, set[str]] = {"deployment": set(), "replica": set(), "node": set()}
+    names: dict[str, set[str]] = {kind: set() for kind in SUBJECT_KINDS}
     for subject in asked.samples:
         kind, _, name = subject.partition(":")
         names[kind].add(name)
-    found = {f"deployment:{n}" for n in _existing(Deployment.objects, "name", names["deployment"])}
+    deployments = _existing(Deployment.objects, "name", names["deployment"] | names["gateway"])
+    found = {f"{kind}:{n}" for kind in ("deployment", "gateway") for n in deployments}
     found |= {f"node:{n}" for n in _existing(Node.objects, "name", names["node"])}
     replicas = _existing(Replica.objects, "id", names["replica"] | set(asked.logs))
     return found | {f"replica:{n}" for n in replicas} | set(replicas)

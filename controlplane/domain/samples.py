@@ -1,7 +1,8 @@
 """Live samples: their subjects, their fields, and how the parts that different processes write become one.
 
-A subject is `<kind>:<id>` with kind deployment, replica or node (`replica:7f3a…`, `node:gpu-01`). A *part* is what one
-producer (the collector of a node, one gateway process) knows of a subject in one second. Missing is None, never 0.
+A subject is `<kind>:<id>` with kind deployment, replica, node or gateway (`replica:7f3a…`, `node:gpu-01`,
+`gateway:chat`: the admission of a deployment). A *part* is what one producer (the collector of a node, one gateway
+process) knows of a subject in one second. Missing is None, never 0.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from dataclasses import dataclass, field
 from math import isnan
 from typing import Literal
 
-SubjectKind = Literal["deployment", "replica", "node"]
-SUBJECT_KINDS: tuple[SubjectKind, ...] = ("deployment", "replica", "node")
+SubjectKind = Literal["deployment", "replica", "node", "gateway"]
+SUBJECT_KINDS: tuple[SubjectKind, ...] = ("deployment", "replica", "node", "gateway")
 
 SAMPLE_FIELDS: tuple[str, ...] = (
     "kv_usage",
@@ -42,6 +43,16 @@ SAMPLE_FIELDS: tuple[str, ...] = (
     "prefix_hit_rate",
     "gateway_queue",
     "gateway_in_flight",
+    "saturation",
+    "admitted_per_s",
+    "refused_room_per_s",
+    "refused_wait_per_s",
+    "refused_quota_per_s",
+    "refused_shed_per_s",
+    "refused_other_per_s",
+    "queued_interactive",
+    "queued_standard",
+    "queued_batch",
     "gpu_utilization",
     "gpu_memory_used_bytes",
     "gpu_memory_total_bytes",
@@ -69,6 +80,15 @@ SUMMED: frozenset[str] = frozenset(
         "prompt_tokens_per_s",
         "gateway_queue",
         "gateway_in_flight",
+        "admitted_per_s",
+        "refused_room_per_s",
+        "refused_wait_per_s",
+        "refused_quota_per_s",
+        "refused_shed_per_s",
+        "refused_other_per_s",
+        "queued_interactive",
+        "queued_standard",
+        "queued_batch",
         "gpu_memory_used_bytes",
         "gpu_memory_total_bytes",
         "gpu_power_w",
@@ -86,7 +106,7 @@ COUNTED_TWICE: Mapping[str, str] = {
     "kv_tokens_reserved": GATEWAY,
 }
 
-_SUBJECT = re.compile(r"(deployment|replica|node):[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+_SUBJECT = re.compile(r"(deployment|replica|node|gateway):[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 Values = Mapping[str, float | None]
 Counts = Mapping[int, int]

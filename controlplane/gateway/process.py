@@ -23,6 +23,7 @@ from controlplane.gateway.sampling import Sampler
 from controlplane.gateway.server import Protocol
 from controlplane.gateway.settings import GatewaySettings
 from controlplane.gateway.snapshot import Snapshots
+from controlplane.gateway.state_report import StateReport
 from controlplane.lib import tasks, valkey
 from controlplane.lib.http_server import Server
 from controlplane.lib.ids import new_id
@@ -40,7 +41,7 @@ class Process:
 
     def __init__(self, settings: GatewaySettings) -> None:
         self.settings = settings
-        gateway_id = new_id(8)
+        gateway_id = self.gateway_id = new_id(8)
         self.meter = Meter()
         self.gates = Gates(self.meter, settings.overload_status)
         self.engine_samples = EngineSamples(self.gates)
@@ -49,6 +50,7 @@ class Process:
         self.snapshots = Snapshots(settings.folder, self.pools, self._routes_changed)
         self.sampler = Sampler(self.meter, self.gates, f"gateway:{gateway_id}")
         self.outbox = Outbox(self.meter, gateway_id, settings.folder)
+        self.state_report = StateReport(self.gates, gateway_id, f"{settings.bind}:{settings.port}")
         self.app = Gateway(
             settings,
             snapshots=self.snapshots,
@@ -94,10 +96,13 @@ class Process:
         self.outbox.load()
         self._turn()
         self._client = valkey.connect_async()
+        self.gates.quotas.connect(self._client, self.gateway_id)
         self._tasks = [
             asyncio.create_task(self.snapshots.follow(self._client), name="snapshot"),
             asyncio.create_task(self.outbox.run(self._client), name="outbox"),
             asyncio.create_task(self.engine_samples.follow(self._client), name="engine samples"),
+            asyncio.create_task(self.state_report.run(self._client), name="state report"),
+            asyncio.create_task(self.gates.quotas.run(), name="quotas"),
             asyncio.create_task(self._every_second(), name="every second"),
         ]
         for task in self._tasks:
@@ -115,10 +120,12 @@ class Process:
         routes = self.snapshots.routes
         self.outbox.add(self.sampler.turn(now, None if routes is None else routes.snapshot))
         self.gates.second(self.engine_samples.newest(), time.monotonic())
+        self.state_report.turn(now, time.monotonic())
 
     async def _stop(self) -> None:
         await tasks.end(*self._tasks)
         self._turn()
+        await self.gates.quotas.leave()
         await self.outbox.close(self._client)
         self.pools.close()
         await self._client.aclose()

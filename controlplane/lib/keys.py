@@ -100,3 +100,8 @@ def quota(meter: str) -> str:
 def quota_gateways() -> str:
     """Sorted set: gateway -> milliseconds of its last word on quotas."""
     return f"{NAMESPACE}:quota-gateways"
+
+
+def gateway_state(gateway_id: str) -> str:
+    """String with a short life: the GatewayState of one gateway process."""
+    return f"{NAMESPACE}:gateway-state:{gateway_id}"

@@ -122,7 +122,7 @@ class TelemetryConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             self._answer(
                 frames.error(
                     "bad_subject",
-                    "A subject is deployment:NAME, replica:ID, node:NAME or log:REPLICA.",
+                    "A subject is deployment:NAME, replica:ID, node:NAME, gateway:DEPLOYMENT or log:REPLICA.",
                     subjects=asked.malformed,
                 )
             )

@@ -1,0 +1,248 @@
+"""What this gateway process tells of itself once a second: the state of each gate, and samples for its charts.
+
+Guarantees
+    A second that Valkey does not take is dropped: the next one tells more.
+Does not do
+    Decisions. It reads the gates and the book of quotas and changes nothing.
+Concurrency
+    `turn` and `run` on one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import redis.asyncio
+
+from controlplane.domain.admission.ticket import Ticket
+from controlplane.domain.gateway_state import (
+    MOST_WAITING,
+    OTHER,
+    REASONS,
+    DeploymentState,
+    GatewayState,
+    LadderState,
+    LeaseState,
+    RefusedState,
+    ReplicaState,
+    TierState,
+    WaitingState,
+    reason,
+)
+from controlplane.domain.quotas.book import SliceBook
+from controlplane.domain.rollups import GaugeWindow, Rollup, slot_of
+from controlplane.domain.samples import SamplePart
+from controlplane.gateway.gate import Gate
+from controlplane.gateway.gates import Gates
+from controlplane.lib import gateway_state, valkey
+from controlplane.version import VERSION
+
+logger = logging.getLogger(__name__)
+
+RATE_S = 10  # rates are over so many seconds
+MOST_LEASES = 200
+LAST_WORD_S = 1.0
+
+Counts = dict[tuple[str, str, str], int]  # (deployment, tier, why; "" = admitted) -> requests
+Turned = tuple[GatewayState, list[SamplePart], list[Rollup], float]
+
+
+class StateReport:
+    """Tells of one process. `book` and `owned` come where the process has them (`owned`: the deployments it owns)."""
+
+    def __init__(self, gates: Gates, gateway_id: str, address: str = "") -> None:
+        self.book: SliceBook | None = None
+        self.owned: tuple[str, ...] | None = None
+        self._gates = gates
+        self._id = gateway_id
+        self._address = address
+        self._started_at = time.time()
+        self._past: deque[tuple[float, Counts]] = deque(maxlen=RATE_S + 1)
+        self._slot_start = 0
+        self._slots: dict[str, GaugeWindow] = {}
+        self._turned: Turned | None = None
+        self._news = asyncio.Event()
+
+    def turn(self, now: float, clock: float) -> None:
+        """Looks at everything once a second; `now` is UTC seconds, `clock` of the monotonic clock."""
+        counts = self._counts()
+        self._past.append((clock, counts))
+        states = tuple(self._deployment(gate, counts, clock) for gate in self._told())
+        parts = [self._part(state, now) for state in states]
+        leases, left_out = self._leases()
+        state = GatewayState(
+            self._id, self._started_at, VERSION, self._address, os.getpid(), states, leases,
+            cut_off_s=self._cut_off_s(now), owns=self.owned, leases_left_out=left_out,
+        )  # fmt: skip
+        self._turned = (state, parts, self._rollups(parts, now), now)
+        self._news.set()
+
+    async def run(self, client: redis.asyncio.Redis) -> None:
+        """Writes each second; takes the word back when it is cancelled."""
+        try:
+            while True:
+                await self._news.wait()
+                self._news.clear()
+                turned, self._turned = self._turned, None
+                if turned is not None:
+                    await self._write(client, turned)
+        finally:
+            await self._leave(client)
+
+    async def _write(self, client: redis.asyncio.Redis, turned: Turned) -> None:
+        try:
+            await gateway_state.write(client, *turned)
+        except valkey.ERRORS as error:
+            logger.debug("the state was not written: %s", error)  # the snapshot's follower tells when Valkey goes
+
+    async def _leave(self, client: redis.asyncio.Redis) -> None:
+        try:
+            async with asyncio.timeout(LAST_WORD_S):
+                await gateway_state.take_back(client, self._id)
+        except valkey.ERRORS as error:  # TimeoutError is an OSError; the word ends by itself then
+            logger.debug("the state was not taken back: %s", error)
+
+    # -- gates -------------------------------------------------------------------------------------------------------
+
+    def _told(self) -> list[Gate]:
+        """The gates that this process decides for; of others only those where something is still held."""
+        gates = self._gates.by_name.values()
+        if self.owned is None:
+            return list(gates)
+        return [one for one in gates if one.name in self.owned or one.admission.seated or one.admission.waiting]
+
+    def _counts(self) -> Counts:
+        counts: Counts = {}
+        for gate in self._gates.by_name.values():
+            for tier, requests in gate.admission.admitted.items():
+                counts[gate.name, tier, ""] = requests
+            for (tier, why), requests in gate.refused.items():
+                counts[gate.name, tier, why] = requests
+        return counts
+
+    def _per_s(self, address: tuple[str, str, str], requests: int) -> float | None:
+        """Over the last seconds; None in the very first one. What was never counted before began at 0."""
+        (since, before), (until, _) = self._past[0], self._past[-1]
+        if until <= since:
+            return None
+        return max(0, requests - before.get(address, 0)) / (until - since)
+
+    def _deployment(self, gate: Gate, counts: Counts, clock: float) -> DeploymentState:
+        admission = gate.admission
+        oldest: dict[str, Ticket] = {}
+        for ticket in admission.waiting.values():
+            if ticket.tier not in oldest or ticket.arrived_at < oldest[ticket.tier].arrived_at:
+                oldest[ticket.tier] = ticket
+        tiers = tuple(self._tier(gate, name, oldest.get(name), counts, clock) for name in admission.policy.tiers)
+        refused = tuple(
+            RefusedState(tier, why, requests, self._per_s((gate.name, tier, why), requests))
+            for (tier, why), requests in sorted(gate.refused.items())
+        )
+        replicas = tuple(
+            ReplicaState(
+                place.id, place.running, place.seats, place.ledger.reserved_tokens, place.ledger.capacity_tokens,
+                place.leaving, clock < place.rests_until,
+            )
+            for place in admission.places.values()
+        )  # fmt: skip
+        return DeploymentState(gate.name, tiers, waiting(admission.waiting.values(), clock), refused, replicas,
+                               ladder_of(gate))  # fmt: skip
+
+    def _tier(self, gate: Gate, name: str, oldest: Ticket | None, counts: Counts, clock: float) -> TierState:
+        """Where somebody waits the limit is that of who waits longest: it may be less than the tier's."""
+        tier, queue = gate.admission.policy.tiers[name], gate.admission.queue.tiers[name]
+        admitted = counts.get((gate.name, name, ""), 0)
+        return TierState(
+            name,
+            queue.count,
+            queue.bytes,
+            tier.queue_most,
+            tier.queue_most_bytes,
+            None if oldest is None else clock - oldest.arrived_at,
+            tier.longest_wait_s if oldest is None else oldest.wait_until - oldest.arrived_at,
+            admitted,
+            self._per_s((gate.name, name, ""), admitted),
+        )
+
+    # -- quotas ------------------------------------------------------------------------------------------------------
+
+    def _leases(self) -> tuple[tuple[LeaseState, ...], int]:
+        """What is held; the limits of which the largest part is taken first."""
+        if self.book is None:
+            return (), 0
+        held = [meter for meter in self.book.meters.values() if meter.stock or meter.reserved or meter.leased]
+        held.sort(key=lambda meter: (meter.left / meter.limit if meter.limit else 0.0, meter.id))
+        leases = tuple(
+            LeaseState(
+                meter.quota.name, meter.quota.tenant, meter.measure.name, meter.limit, meter.stock, meter.reserved,
+                max(0, meter.left) if meter.left_at else None,
+                meter.quota.deployment, meter.quota.key_id,
+            )
+            for meter in held[:MOST_LEASES]
+        )  # fmt: skip
+        return leases, max(0, len(held) - MOST_LEASES)
+
+    def _cut_off_s(self, now: float) -> float | None:
+        if self.book is None or self.book.cut_off_at is None:
+            return None
+        return max(0.0, now - self.book.cut_off_at)
+
+    # -- samples -----------------------------------------------------------------------------------------------------
+
+    def _part(self, state: DeploymentState, now: float) -> SamplePart:
+        return SamplePart(f"gateway:{state.name}", f"gateway:{self._id}", now, values_of(state))
+
+    def _rollups(self, parts: Iterable[SamplePart], now: float) -> list[Rollup]:
+        """Those of the slot that has just ended; and adds the second to the running one."""
+        found: list[Rollup] = []
+        start = slot_of(now)
+        if start != self._slot_start:
+            source = f"gateway:{self._id}"
+            found = [Rollup(name, source, self._slot_start, gauges=one.gauges()) for name, one in self._slots.items()]
+            self._slots, self._slot_start = {}, start
+        for part in parts:
+            self._slots.setdefault(part.subject, GaugeWindow()).add(part.values)
+        return found
+
+
+def waiting(tickets: Iterable[Ticket], clock: float) -> tuple[WaitingState, ...]:
+    """Returns who waits, by tenant and tier, the longest wait first."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for ticket in tickets:
+        line = found.setdefault((ticket.tenant, ticket.tier), [0, 0, 0.0])
+        line[0] += 1
+        line[1] += ticket.tokens
+        line[2] = max(line[2], clock - ticket.arrived_at)
+    lines = [WaitingState(*who, int(requests), int(tokens), s) for who, (requests, tokens, s) in found.items()]
+    return tuple(sorted(lines, key=lambda one: -one.oldest_wait_s)[:MOST_WAITING])
+
+
+def ladder_of(gate: Any) -> LadderState | None:
+    """Returns where a gate stands on its ladder; None where it has no signal yet."""
+    degrader = getattr(gate, "degrader", None)
+    if degrader is None:
+        return None
+    steps = degrader.ladder.steps
+    return LadderState(degrader.level, len(steps), degrader.value, tuple(step.kind for step in steps[: degrader.level]))
+
+
+def values_of(state: DeploymentState) -> Mapping[str, float | None]:
+    """Returns the fields of a deployment's sample."""
+    refused = dict.fromkeys((*REASONS, OTHER), 0.0)
+    for one in state.refused:
+        refused[reason(one.why)] += one.per_s or 0.0
+    known = state.admitted_per_s is not None
+    values: dict[str, float | None] = {
+        f"refused_{name}_per_s": rate if known else None for name, rate in refused.items()
+    }
+    values |= {f"queued_{tier.name}": tier.waiting for tier in state.tiers}
+    return values | {
+        "admitted_per_s": state.admitted_per_s,
+        "saturation": None if state.ladder is None else state.ladder.saturation,
+    }
