@@ -6,6 +6,7 @@ from http import HTTPStatus
 
 import msgspec
 
+from controlplane.domain.quotas.answers import QuotaRefusal
 from controlplane.gateway.client import Client, Headers
 from controlplane.lib.upstream_connection import UpstreamError
 
@@ -25,6 +26,7 @@ class GatewayError(Exception):
         retry_after_s: int | None = None,
         headers: Headers | None = None,
         close: bool = False,
+        kind: str = "",
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -34,11 +36,12 @@ class GatewayError(Exception):
         self.retry_after_s = retry_after_s
         self.headers: Headers = headers or []
         self.close = close  # the connection can't be used for another request
+        self.kind = kind  # the field `type`, where it is not that of the status
 
     def body(self) -> bytes:
         """Returns `{"error": {"message", "type", "param", "code"}}`."""
         kind = "invalid_request_error" if self.status < HTTPStatus.INTERNAL_SERVER_ERROR else "server_error"
-        error = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
+        error = {"message": self.message, "type": self.kind or kind, "param": self.param, "code": self.code}
         return msgspec.json.encode({"error": error})
 
     def event(self) -> bytes:
@@ -70,6 +73,17 @@ def invalid_key(what: str) -> GatewayError:
 def unknown_model(name: str) -> GatewayError:
     text = f"The model `{name}` does not exist or this key may not use it. GET /v1/models lists what it may use."
     return GatewayError(404, "model_not_found", text, param="model")
+
+
+def quota_exceeded(refusal: QuotaRefusal, headers: Headers) -> GatewayError:
+    return GatewayError(
+        429, "quota_exceeded", refusal.why, retry_after_s=refusal.retry_after_s, headers=headers, kind=refusal.code
+    )
+
+
+def quotas_contended() -> GatewayError:
+    text = "What this quota has left was taken by other requests at this very moment. Try again."
+    return GatewayError(429, "quota_exceeded", text, retry_after_s=1, kind="rate_limit_exceeded")
 
 
 def loop(hops: int) -> GatewayError:

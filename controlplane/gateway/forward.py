@@ -24,6 +24,7 @@ from controlplane.gateway.errors import GatewayError, failed, no_replica, stoppe
 from controlplane.gateway.gate import Gate, Target
 from controlplane.gateway.gates import Gates
 from controlplane.gateway.metering import Live, Meter
+from controlplane.gateway.quotas import Limits
 from controlplane.gateway.relay import Relay
 from controlplane.lib.upstream import Pool
 from controlplane.lib.upstream_connection import Connection, UpstreamError
@@ -53,6 +54,8 @@ class Call:
     relay: Relay | None = None
     ignored: Sequence[str] = ()  # fields that are not a client's to set
     used_tokens: int | None = None  # by the engine's own count
+    limits: Limits | None = None  # what is reserved of quotas, until it is settled
+    spent: tuple[int, int] | None = None  # prompt and output tokens that count; None = nothing came of it
 
     def client_gone(self) -> None:
         if self.relay is not None:
@@ -67,6 +70,7 @@ class Forwarder:
     def __init__(self, meter: Meter, gates: Gates, cool_downs: CoolDowns) -> None:
         self._meter = meter
         self._gates = gates
+        self._quotas = gates.quotas
         self._cool_downs = cool_downs
 
     async def serve(self, call: Call) -> None:
@@ -82,6 +86,33 @@ class Forwarder:
         call.gate, call.ticket = gate, ticket
         call.ignored = gate.prepare(call.ask, call.path, key.tenant_id)
         client.when_gone(call.client_gone)
+        limits = self._quotas.limits_of(key, gate.name)
+        if limits is None:
+            await self._run(call)
+            return
+        call.limits = limits
+        try:
+            is_guess = call.ask.output_limit() is None
+            if not self._quotas.reserve_at_once(limits, ticket, is_guess=is_guess):
+                await self._reserve(call, limits, is_guess=is_guess)
+            if not client.gone:
+                await self._run(call)
+        finally:
+            if call.spent is None:
+                self._quotas.refund(ticket)
+            else:
+                self._quotas.settle(limits, ticket, *call.spent)
+
+    async def _reserve(self, call: Call, limits: Limits, *, is_guess: bool) -> None:
+        try:
+            await self._quotas.reserve(limits, call.ticket, is_guess=is_guess)
+        except GatewayError as error:
+            self._meter.refused(call.key, call.deployment.name, error.status)
+            raise
+
+    async def _run(self, call: Call) -> None:
+        """Seats a call and has it answered; on a second replica when the first did not do anything for it."""
+        gate, client, key, ticket = call.gate, call.client, call.key, call.ticket
         while True:
             call.used_tokens = None
             try:
@@ -173,6 +204,8 @@ class Forwarder:
             (b"x-headworks-replica", replica.id.encode()),
             (b"x-headworks-queue-ms", b"%d" % (call.queued_s * 1000) if call.queued_s else b"0"),
         ]
+        if call.limits is not None:
+            own += self._quotas.headers(call.limits)
         if call.ignored:
             own.append((b"x-headworks-ignored", ",".join(call.ignored).encode()))
         ask, meter = call.ask, self._meter
@@ -198,6 +231,8 @@ class Forwarder:
     @staticmethod
     def _learn(call: Call, live: Live) -> None:
         relay, gate = live.relay, call.gate
+        if call.limits is not None:
+            call.spent = _spent(live)
         gate.answered(live.replica_id, relay.upstream_status, relay.failure is not None, relay.ended_at)
         if live.prompt_tokens or live.output_tokens:
             call.used_tokens = live.prompt_tokens + live.output_tokens
@@ -207,6 +242,20 @@ class Forwarder:
                     gate.prefill_s += 0.05 * (relay.first_at - call.ticket.arrived_at - call.queued_s - gate.prefill_s)
         elif relay.upstream_status >= 400:
             call.used_tokens = 0
+
+
+def _spent(live: Live) -> tuple[int, int] | None:
+    """What a request that a replica worked on counts for in quotas, (prompt, output) tokens; None = for nothing.
+
+    What failed counts for what the client got of it. One whose client left counts for its prompt and what had come:
+    nobody shall have long answers for nothing by leaving just before their end.
+    """
+    relay, ticket = live.relay, live.ticket
+    if relay.upstream_status >= 400 or (relay.outcome == "broken" and not live.output_tokens):
+        return None
+    if relay.outcome != "whole" or live.prompt_tokens or live.output_tokens:
+        return live.prompt_tokens or ticket.prompt_tokens, live.output_tokens
+    return ticket.prompt_tokens, ticket.output_tokens  # the engine counted nothing
 
 
 def _is_stale(failure: UpstreamError) -> bool:

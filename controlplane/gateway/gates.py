@@ -17,6 +17,7 @@ from controlplane.domain.admission.tiers import total_limit_s
 from controlplane.gateway.errors import timed_out
 from controlplane.gateway.gate import Gate
 from controlplane.gateway.metering import Live, Meter
+from controlplane.gateway.quotas import Quotas
 from controlplane.gateway.routes import Routes
 
 STALLED_REST_S = 5.0
@@ -52,6 +53,7 @@ class Gates:
 
     def __init__(self, meter: Meter, refused_status: int, policy: Policy | None = None) -> None:
         self.by_name: dict[str, Gate] = {}
+        self.quotas = Quotas()
         self._meter = meter
         self._policy = policy or Policy()
         self._refused_status = refused_status
@@ -60,6 +62,7 @@ class Gates:
     def update(self, routes: Routes) -> None:
         """Takes over a new snapshot."""
         now = time.monotonic()
+        self.quotas.update(routes.snapshot)
         self._finished = {name: count for name, count in self._finished.items() if name in routes.pools}
         for name, deployment in routes.snapshot.deployments.items():
             gate = self.by_name.get(name)
@@ -93,6 +96,7 @@ class Gates:
 
     def check_invariants(self) -> None:
         """Raises AssertionError with the sum that is wrong."""
+        self.quotas.check_invariants()
         for gate in self.by_name.values():
             gate.check_invariants()
 

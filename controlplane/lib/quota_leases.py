@@ -181,20 +181,23 @@ class Leases:
     async def reserve(self, request_id: str, who: Who, tokens: int, money: int) -> QuotaAnswer:
         """Reserves; waits for Valkey only where this gateway holds too little. Never answers NeedsSlice unless others
         take away each slice that comes."""
-        answer = self.reserve_now(request_id, who, tokens, money)
+        return await self.until_known(lambda: self.book.reserve(request_id, who, tokens, money, self.now()))
+
+    async def until_known(self, reserve: Callable[[], QuotaAnswer]) -> QuotaAnswer:
+        """Asks the book, by `reserve`, and talks to Valkey as often as that says that it needs a slice."""
+        answer = reserve()
         for _ in range(TRIES):
             if not isinstance(answer, NeedsSlice):
                 break
             await self.sync()
-            answer = self.reserve_now(request_id, who, tokens, money)
+            answer = reserve()
+        if self.book.wants_sync:
+            self.wake()
         return answer
 
-    def reserve_now(self, request_id: str, who: Who, tokens: int, money: int) -> QuotaAnswer:
-        """Reserves from what this gateway holds, without waiting; has more fetched when that runs low."""
-        answer = self.book.reserve(request_id, who, tokens, money, self.now())
-        if self.book.wants_sync:
-            self._poked.set()
-        return answer
+    def wake(self) -> None:
+        """Has more fetched soon, as stores run low."""
+        self._poked.set()
 
     async def run(self) -> None:
         """Talks to Valkey every `HEARTBEAT_S`, and at once when more is wanted; ends only when cancelled."""

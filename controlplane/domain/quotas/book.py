@@ -35,7 +35,7 @@ class SliceBook:
         self.open: dict[str, Reserved] = {}
         self.cut_off_at: float | None = None
         self.wants_sync = False
-        self._quotas: tuple[Quota, ...] = ()
+        self.quotas: tuple[Quota, ...] = ()
         self._of: dict[Who, tuple[Meter, ...]] = {}
         self._active: dict[str, Meter] = {}  # that hold, want or owe something: few of many
         self._hungry: dict[str, Meter] = {}  # whose store is low
@@ -44,10 +44,10 @@ class SliceBook:
 
     def set_quotas(self, quotas: Iterable[Quota]) -> None:
         """Takes over the quotas of a new snapshot. What is known of a limit stays known when its number changes."""
-        self._quotas = tuple(quotas)
+        self.quotas = tuple(quotas)
         self._of.clear()
         meters: dict[str, Meter] = {}
-        for quota in self._quotas:
+        for quota in self.quotas:
             for name, limit in quota.limits.items():
                 measure = MEASURES.get(name)
                 if measure is None:
@@ -55,7 +55,7 @@ class SliceBook:
                 key = f"{quota.id}:{name}"
                 meter = self.meters.pop(key, None) or self._gone.pop(key, None)
                 if meter is None:
-                    meter = Meter(key, quota, measure, limit, measure.unit, measure.kind == "held")
+                    meter = Meter(key, quota, measure, limit)
                 meter.quota, meter.limit, meter.retry_at = quota, limit, 0.0
                 meters[key] = meter
         for key, meter in self.meters.items():
@@ -69,9 +69,19 @@ class SliceBook:
 
     def reserve(self, request_id: str, who: Who, tokens: int, money: int, now: float) -> QuotaAnswer:
         """Reserves one request with so many estimated tokens (prompt and allowed output) and so much money."""
+        return self.reserve_from(self.meters_of(who), request_id, tokens, money, now)
+
+    def meters_of(self, who: Who) -> tuple[Meter, ...]:
+        """Returns the limits on these requests; they are the same until the next `set_quotas`."""
         meters = self._of.get(who)
         if meters is None:
-            meters = self._find(who)
+            meters = self._of[who] = tuple([one for one in self.meters.values() if one.quota.counts(who)])
+        return meters
+
+    def reserve_from(
+        self, meters: tuple[Meter, ...], request_id: str, tokens: int, money: int, now: float
+    ) -> QuotaAnswer:
+        """`reserve` for one who has kept what `meters_of` returned."""
         if not meters:
             return GRANTED
         costs = (1, tokens, money)
@@ -100,13 +110,6 @@ class SliceBook:
     def refund(self, request_id: str) -> None:
         """The request failed and counts for nothing; again is harmless."""
         self._close(request_id, (0, 0, 0))
-
-    def remaining(self, who: Who, now: float) -> list[tuple[Meter, int]]:
-        """Returns each limit a minute on these requests and what is left of it, as far as this gateway knows."""
-        meters = self._of.get(who)
-        if meters is None:
-            meters = self._find(who)
-        return [(meter, meter.remaining(now)) for meter in meters if meter.measure.kind == "refilled"]
 
     # -- Valkey ----------------------------------------------------------------------------------------------------
 
@@ -170,11 +173,6 @@ class SliceBook:
             assert meter.measure.kind != "held" or meter.stock >= 0, f"{meter.id}: more places than there are"
 
     # -- decisions -------------------------------------------------------------------------------------------------
-
-    def _find(self, who: Who) -> tuple[Meter, ...]:
-        meters = tuple(meter for meter in self.meters.values() if meter.quota.counts(who))
-        self._of[who] = meters
-        return meters
 
     def _short(self, meters: Sequence[Meter], costs: tuple[int, int, int], now: float) -> QuotaAnswer | None:
         """What to answer where a stock is too small; None when what is there suffices after all."""

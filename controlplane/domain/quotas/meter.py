@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from controlplane.domain.quotas import slices
-from controlplane.domain.quotas.measures import Measure
+from controlplane.domain.quotas.measures import MINUTE_S, Kind, Measure
 from controlplane.domain.quotas.quota import Quota
 from controlplane.domain.quotas.slices import Ask, Reply
 from controlplane.domain.quotas.windows import FOREVER, window_of
@@ -26,8 +26,9 @@ class Meter:
     quota: Quota
     measure: Measure
     limit: int
-    unit: int  # the measure's, and whether it is of the kind "held": looked at for every request
-    held: bool
+    unit: int = field(init=False)  # the measure's own, and whether it is held: looked at for every request
+    kind: Kind = field(init=False)
+    held: bool = field(init=False)
     stock: int = 0
     reserved: int = 0
     spent_total: int = 0
@@ -50,6 +51,9 @@ class Meter:
     asked: Ask | None = None  # under way
     repaid: int = 0  # debt that Valkey is told of as spent
     leased: int = 0  # what Valkey believes that this gateway holds
+
+    def __post_init__(self) -> None:
+        self.unit, self.kind, self.held = self.measure.unit, self.measure.kind, self.measure.kind == "held"
 
     # -- requests --------------------------------------------------------------------------------------------------
 
@@ -143,10 +147,11 @@ class Meter:
 
     def remaining(self, now: float) -> int:
         """Returns what can still be had, as far as this gateway knows."""
-        back = 0.0
-        if self.measure.kind == "refilled":
-            back = (now - self.left_at) * slices.refill_per_s(self.limit)
-        return max(0, min(self.limit, self.stock + max(0, int(self.left + back))))
+        limit, shared = self.limit, self.left
+        if self.kind == "refilled":
+            shared = int(shared + (now - self.left_at) * limit / MINUTE_S)
+        left = self.stock + shared if shared > 0 else self.stock
+        return limit if left > limit else max(0, left)
 
     def has_room_at(self, amount: int, now: float) -> float | None:
         """Returns when so much can be had again; None where that depends on when running requests end, or never is."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from controlplane.domain.quotas.book import SliceBook
-from controlplane.domain.quotas.headers import duration, rate_limit_headers
+from controlplane.domain.quotas.headers import RateLimitHeaders, duration
 from controlplane.domain.quotas.pool import Pool
 from tests.domain.quotas.making import NOW, SHOP, ask, make_quota
 
@@ -22,13 +22,18 @@ def test_the_headers_show_the_tightest_limit_of_each_unit() -> None:
         make_quota("key", key_id="1", requests_per_minute=60, tokens_per_day=10**9),
     ]
     book, pool = SliceBook(quotas), Pool()
-    assert rate_limit_headers([]) == []
     ask(book, pool, NOW, "1", tokens=1000)
-    assert rate_limit_headers(book.remaining(SHOP, NOW)) == [
-        ("x-ratelimit-limit-requests", "60"),
-        ("x-ratelimit-remaining-requests", "59"),
-        ("x-ratelimit-reset-requests", "1s"),
-        ("x-ratelimit-limit-tokens", "60000"),
-        ("x-ratelimit-remaining-tokens", "59000"),
-        ("x-ratelimit-reset-tokens", "1s"),
+    headers = RateLimitHeaders(book.meters_of(SHOP))
+    assert (headers.name + b": " + headers.value(NOW)).decode().split("\r\n") == [
+        "x-ratelimit-limit-requests: 60",
+        "x-ratelimit-remaining-requests: 59",
+        "x-ratelimit-reset-requests: 1s",
+        "x-ratelimit-limit-tokens: 60000",
+        "x-ratelimit-remaining-tokens: 59000",
+        "x-ratelimit-reset-tokens: 1s",
     ]
+
+
+def test_what_has_no_limit_a_minute_has_no_headers() -> None:
+    book = SliceBook([make_quota("day", tokens_per_day=10), make_quota("once", concurrent_requests=2)])
+    assert RateLimitHeaders(book.meters_of(SHOP)).name == b""

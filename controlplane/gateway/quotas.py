@@ -1,0 +1,152 @@
+"""Quotas at work: a request reserves its estimate before it is let in, and settles what it used when it is over.
+
+Guarantees
+    Whose request it is comes from its key alone. A key without quotas costs a look-up. What is reserved is given back
+    exactly once: `settle` and `refund` may be called in any order and again.
+    Valkey is asked only where this gateway holds too little; without it the gateway goes on with what it holds.
+Does not do
+    Decide: `controlplane.domain.quotas` does.
+Concurrency
+    One event loop; changes in place.
+"""
+
+from __future__ import annotations
+
+import redis.asyncio
+
+from controlplane.domain.admission.ticket import Ticket
+from controlplane.domain.quotas.answers import GRANTED, QuotaAnswer, QuotaRefusal
+from controlplane.domain.quotas.book import SliceBook
+from controlplane.domain.quotas.headers import RateLimitHeaders
+from controlplane.domain.quotas.measures import MONEY, TOKENS
+from controlplane.domain.quotas.meter import Meter
+from controlplane.domain.quotas.quota import Price, Who
+from controlplane.domain.routing import RoutedKey, RoutingSnapshot
+from controlplane.gateway.client import Headers
+from controlplane.gateway.errors import quota_exceeded, quotas_contended
+from controlplane.lib.quota_leases import Leases
+
+FREE = Price()
+
+
+class Limits:
+    """What limits the requests of one key to one deployment."""
+
+    __slots__ = ("headers", "meters", "most_tokens", "price", "who")
+
+    def __init__(self, who: Who, meters: tuple[Meter, ...], price: Price | None) -> None:
+        self.who = who
+        self.meters = meters
+        self.price = (price or FREE) if any(meter.unit == MONEY for meter in meters) else None
+        self.headers = RateLimitHeaders(meters)
+        self.most_tokens = min((meter.limit for meter in meters if meter.unit == TOKENS), default=None)
+
+    def money(self, prompt_tokens: int, output_tokens: int) -> int:
+        """Returns what so many tokens cost, as far as anybody limits that."""
+        return self.price.cost(prompt_tokens, output_tokens) if self.price is not None else 0
+
+
+class Quotas:
+    """The book of one gateway process and its link to the others' through Valkey."""
+
+    def __init__(self) -> None:
+        self.book = SliceBook()
+        self.leases: Leases | None = None
+        self.refused: dict[tuple[str, str, str], int] = {}  # (tenant, quota, measure) -> requests
+        self._prices: dict[str, Price] = {}
+        self._known: dict[str, dict[str, Limits | None]] = {}  # deployment -> key id -> its limits
+
+    def update(self, snapshot: RoutingSnapshot) -> None:
+        """Takes over the quotas and prices of a new snapshot."""
+        if tuple(snapshot.quotas) != self.book.quotas:
+            self.book.set_quotas(snapshot.quotas)
+        self._prices = {name: one.price for name, one in snapshot.deployments.items() if one.price is not None}
+        self._known.clear()
+
+    def connect(self, client: redis.asyncio.Redis, gateway_id: str) -> None:
+        """Sets where slices come from."""
+        self.leases = Leases(client, self.book, gateway_id)
+
+    async def run(self) -> None:
+        """Keeps in touch with Valkey; ends only when cancelled."""
+        assert self.leases is not None
+        await self.leases.run()
+
+    async def leave(self) -> None:
+        """Gives back what no request holds."""
+        if self.leases is not None:
+            await self.leases.leave()
+
+    # -- requests ------------------------------------------------------------------------------------------------------
+
+    def limits_of(self, key: RoutedKey, deployment: str) -> Limits | None:
+        """Returns what limits a key's requests to a deployment; None = nothing."""
+        keys = self._known.get(deployment)
+        if keys is None:
+            keys = self._known[deployment] = {}
+        try:
+            return keys[key.id]
+        except KeyError:
+            who = Who(key.tenant, key.id, deployment)
+            meters = self.book.meters_of(who)
+            found = keys[key.id] = Limits(who, meters, self._prices.get(deployment)) if meters else None
+            return found
+
+    def reserve_at_once(self, limits: Limits, ticket: Ticket, *, is_guess: bool) -> bool:
+        """Reserves what a ticket is estimated at, from what this gateway holds; False: `reserve` has the answer.
+
+        `is_guess`: the client did not say how much it wants at most, so it is not refused for more than the limit.
+        """
+        return self._reserve(limits, ticket, is_guess) is GRANTED
+
+    async def reserve(self, limits: Limits, ticket: Ticket, *, is_guess: bool) -> None:
+        """Reserves and waits for Valkey where this gateway holds too little; raises GatewayError 429."""
+        assert self.leases is not None
+        answer = await self.leases.until_known(lambda: self._reserve(limits, ticket, is_guess))
+        if answer is GRANTED:
+            return
+        if not isinstance(answer, QuotaRefusal):
+            raise quotas_contended()
+        address = (limits.who.tenant, answer.quota, answer.measure)
+        self.refused[address] = self.refused.get(address, 0) + 1
+        raise quota_exceeded(answer, self.headers(limits))
+
+    def settle(self, limits: Limits, ticket: Ticket, prompt_tokens: int, output_tokens: int) -> None:
+        """The request is over and used so much."""
+        self.book.settle(ticket.id, prompt_tokens + output_tokens, limits.money(prompt_tokens, output_tokens))
+
+    def refund(self, ticket: Ticket) -> None:
+        """The request came to nothing."""
+        self.book.refund(ticket.id)
+
+    def headers(self, limits: Limits) -> Headers:
+        """Returns the `x-ratelimit-*` headers for an answer, as one piece."""
+        return [(limits.headers.name, limits.headers.value(self._now()))] if limits.headers.name else []
+
+    # -- what is told --------------------------------------------------------------------------------------------------
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether Valkey does not answer while there are quotas to share."""
+        return self.book.cut_off_at is not None and bool(self.book.meters)
+
+    def check_invariants(self) -> None:
+        """Raises AssertionError with the sum that is wrong."""
+        self.book.check_invariants()
+
+    def _now(self) -> float:
+        assert self.leases is not None
+        return self.leases.now()
+
+    def _reserve(self, limits: Limits, ticket: Ticket, is_guess: bool) -> QuotaAnswer:
+        leases = self.leases
+        assert leases is not None
+        tokens = ticket.prompt_tokens + ticket.output_tokens
+        most = limits.most_tokens
+        if most is not None and tokens > most and is_guess:
+            tokens = max(ticket.prompt_tokens, most)
+        money = 0 if limits.price is None else limits.price.cost(ticket.prompt_tokens, ticket.output_tokens)
+        answer = self.book.reserve_from(limits.meters, ticket.id, tokens, money, leases.now())
+        if self.book.wants_sync:
+            leases.wake()
+        return answer
