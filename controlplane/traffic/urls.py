@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from controlplane.api import addresses  # noqa: F401  registers <name:…> and <number:…>
-from controlplane.traffic.api import ladders, quotas, shares, tiers, usage
+from controlplane.traffic.api import gateway, ladders, quotas, shares, tiers, usage
 
 urlpatterns = [
     path("usage/", usage.UsageView.as_view()),
@@ -19,6 +19,8 @@ urlpatterns = [
     path("tenants/<name:tenant>/shares/<name:deployment>/", shares.ShareView.as_view()),
     path("ladders/", ladders.LaddersView.as_view()),
     path("deployments/<name:deployment>/ladder/", ladders.LadderView.as_view()),
+    path("gateway/", gateway.GatewayView.as_view()),
+    path("gateway/<name:deployment>/", gateway.GatewayDeploymentView.as_view()),
     path("prices/", ladders.PricesView.as_view()),
     path("deployments/<name:deployment>/price/", ladders.PriceView.as_view()),
 ]

@@ -22,7 +22,7 @@ from controlplane.traffic.services import ladders
 KINDS = list(degradation.KINDS)
 
 
-class StepSerializer(serializers.Serializer[Any]):
+class LadderStepSerializer(serializers.Serializer[Any]):
     """One step; `max_tokens` is of `cap_tokens`, `deployment` of `divert`."""
 
     kind = serializers.ChoiceField(KINDS)
@@ -31,10 +31,10 @@ class StepSerializer(serializers.Serializer[Any]):
     deployment = serializers.CharField()
 
 
-class StepBody(StrictSerializer):
+class LadderStepBody(StrictSerializer):
     """One step."""
 
-    answer = StepSerializer
+    answer = LadderStepSerializer
 
     kind = Words(KINDS)
     tiers = serializers.ListField(child=Text(max_length=16), default=list, max_length=10)
@@ -46,7 +46,7 @@ class LadderSerializer(serializers.Serializer[Ladder]):
     """What a deployment does less well while it is saturated, in the order in which it is done."""
 
     deployment = serializers.CharField(source="deployment.name")
-    steps = StepSerializer(many=True)
+    steps = LadderStepSerializer(many=True)
     version = version_field()
 
 
@@ -55,7 +55,7 @@ class LadderBody(StrictSerializer):
 
     answer = LadderSerializer
 
-    steps = serializers.ListField(child=StepBody(), max_length=ladders.MOST_STEPS)
+    steps = serializers.ListField(child=LadderStepBody(), max_length=ladders.MOST_STEPS)
 
 
 class PriceSerializer(serializers.Serializer[Price]):

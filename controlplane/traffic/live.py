@@ -1,0 +1,30 @@
+"""What the gateways tell of themselves now, for pages and REST."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controlplane.domain import gateway_state as state
+from controlplane.domain.errors import RefusedError
+from controlplane.domain.gateway_state import DeploymentState, Heard
+from controlplane.lib import gateway_state, valkey
+from controlplane.traffic import owners
+
+
+def gateways() -> list[Heard]:
+    """Returns each gateway that spoke lately with its last word; raises one of `valkey.ERRORS` when Valkey is away."""
+    client = valkey.connect()
+    try:
+        return gateway_state.read(client)
+    finally:
+        client.close()
+
+
+def deployment(heard: Sequence[Heard], name: str) -> DeploymentState:
+    """Returns a deployment as all gateways together have it; refuses where none tells of it."""
+    found = state.deployments(heard).get(name)
+    if found is None:
+        owners.deployment(name)
+        hint = "A gateway tells of it once its snapshot of the routes has it; see whether a gateway runs."
+        raise RefusedError("nobody_tells", f"No gateway tells of {name}.", kind="not_found", hint=hint)
+    return found
