@@ -34,7 +34,7 @@ OWN_TABLE = frozenset({"ledger", "performance_model"})  # on standard error
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=6.0)
     parser.add_argument("--peers", default=",".join(PEERS), help="comma-separated; the others are left out")
     parser.add_argument("--only", default="", help=f"one of gateway, {', '.join(PARTS)}")

@@ -15,6 +15,8 @@ TPOT_ROOM = 0.90
 DOWN_SHARE = 0.125
 START = 16  # where a replica begins of which no knee is known
 TRIAL_S = 3.0  # so long more seats are tried before it is judged whether they brought more tokens
+FREE_S = 1.0  # sooner where streams show that more seats cost nothing: every stream's token comes as fast as before
+FREE_SLOWER = 1.10  # than before the trial
 GAIN_LEAST = 0.3  # of what as many seats had brought so far
 SETTLED_S = 60.0  # before a knee is questioned again
 DOWN_PAUSE_S = 5.0  # what a step down brings shows only after running requests have ended
@@ -67,6 +69,7 @@ class Trial:
     seats: int
     tokens_per_s: float
     since: float
+    tpot_s: float | None = None
 
 
 @dataclass(slots=True)
@@ -104,14 +107,16 @@ class Seats:
             return SeatChange(before, self.now, why)
         full = signals.running >= self.now - 1  # the last one may be kept for a tenant that has nothing running
         if self.trial is not None:
-            return SeatChange(before, self.now, self._judge(self.trial, full=full, at=at))
+            ended, why = self._judge(self.trial, signals, full=full, at=at)
+            if why or not (ended and full):
+                return SeatChange(before, self.now, why)
         if full and _has_room(signals) and self.now < self.limits.ceiling:
             if signals.tokens_per_s is None:
                 self.now += 1
             elif at < self.settled_until:
                 return SeatChange(before, self.now)
             else:
-                self._try_more(at)
+                self._try_more(signals.tpot_s, at)
             return SeatChange(before, self.now, "Every seat is taken and the replica has room.")
         return SeatChange(before, self.now, "The limits changed." if before != self.now else "")
 
@@ -120,26 +125,36 @@ class Seats:
             old = self.tokens_per_s
             self.tokens_per_s = tokens_per_s if old is None else 0.5 * (old + tokens_per_s)
 
-    def _try_more(self, at: float) -> None:
+    def _try_more(self, tpot_s: float | None, at: float) -> None:
         if not self.tokens_per_s:
             return
-        self.trial = Trial(self.now, self.tokens_per_s, at)
+        self.trial = Trial(self.now, self.tokens_per_s, at, tpot_s)
         more = self.now if self.knee is None else max(1, self.now // 4)
         self.now = min(self.limits.ceiling, self.now + more)
 
-    def _judge(self, trial: Trial, *, full: bool, at: float) -> str:
+    def _judge(self, trial: Trial, signals: Signals, *, full: bool, at: float) -> tuple[bool, str]:
+        """Ends a trial when its time has come; returns whether it has ended, and why seats were taken back."""
+        if at - trial.since >= FREE_S and full and _costs_nothing(trial, signals):
+            self.trial = None
+            return True, ""
         if at - trial.since < TRIAL_S:
-            return ""
+            return False, ""
         self.trial = None
         if not full:
-            return ""  # nothing can be learned from seats that nobody took
+            return True, ""  # nothing can be learned from seats that nobody took
         brought = (self.tokens_per_s or 0.0) / trial.tokens_per_s - 1.0
         if brought >= GAIN_LEAST * (self.now / trial.seats - 1.0):
-            return ""
+            return True, ""
         self.knee, self.settled_until = trial.seats, at + SETTLED_S
         why = f"{self.now} seats brought {brought:+.0%} tokens compared with {trial.seats}."
         self.now = max(self.limits.floor, trial.seats)
-        return why
+        return True, why
+
+
+def _costs_nothing(trial: Trial, signals: Signals) -> bool:
+    if trial.tpot_s is None or signals.tpot_s is None:
+        return False
+    return signals.tpot_s <= FREE_SLOWER * trial.tpot_s
 
 
 def _suffers(signals: Signals) -> str:

@@ -117,3 +117,21 @@ def test_seats_that_nobody_takes_are_no_trial() -> None:
 def test_seats_that_bring_nothing_are_taken_back_and_not_tried_again_at_once() -> None:
     seats = run_replica(16, 30)
     assert (seats.now, seats.knee) == (16, 16)
+
+
+def run_streams(knee: int, seconds: int) -> Seats:
+    """As above, all of it streams: from the knee on each of them gets slower."""
+    seats = Seats.start(SeatLimits(4, 512))
+    for at in range(seconds):
+        tokens_per_s = 25.0 * min(seats.now, knee)
+        seats.adjust(Signals(seats.now, tokens_per_s=tokens_per_s, tpot_s=seats.now / tokens_per_s), float(at))
+    return seats
+
+
+def test_seats_double_every_second_while_streams_are_as_fast_as_before() -> None:
+    assert run_streams(1000, 6).now == 512
+
+
+@pytest.mark.parametrize("knee", [16, 64, 200])
+def test_the_knee_is_found_as_well_where_streams_show_their_pace(knee: int) -> None:
+    assert 0.75 * knee <= run_streams(knee, 600).now <= 2.0 * knee
