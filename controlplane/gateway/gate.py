@@ -52,6 +52,10 @@ class Target:
     pool: Pool
 
 
+class MovedError(Exception):
+    """Another gateway process owns the deployment by now: ask there."""
+
+
 class Gate:
     """One deployment. `policy` is what people have said; `refused_status` is that of an answer to overload."""
 
@@ -124,6 +128,14 @@ class Gate:
         self.targets, self.seats, self.progress = {}, {}, {}
         self._deliver(self.admission.set_replicas({}, {}, now))
         self._deliver(self.admission.refuse_all(now))
+
+    def let_go(self) -> None:
+        """Another process owns the deployment now: whoever waits here is told so by MovedError."""
+        for ticket in list(self.admission.waiting.values()):
+            self.admission.abandoned(ticket.id)
+            waiter = self._waiters[ticket.id]
+            if not waiter.done():
+                waiter.set_exception(MovedError())
 
     def check_invariants(self) -> None:
         """Raises AssertionError with the sum that is wrong."""
