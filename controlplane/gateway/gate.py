@@ -32,7 +32,7 @@ from controlplane.domain.routing import RoutedDeployment, RoutedReplica
 from controlplane.gateway.asks import Ask
 from controlplane.gateway.errors import GatewayError
 from controlplane.gateway.refusals import refusal_error
-from controlplane.gateway.seating import EXTERNAL, limits_of, tells
+from controlplane.gateway.seating import EXTERNAL, limits_of, policy_of, tells
 from controlplane.lib.upstream import Pool
 
 logger = logging.getLogger(__name__)
@@ -57,11 +57,14 @@ class MovedError(Exception):
 
 
 class Gate:
-    """One deployment. `policy` is what people have said; `refused_status` is that of an answer to overload."""
+    """One deployment. `policy` stands where nobody has said anything else; `refused_status` is that of an answer to
+    overload."""
 
     def __init__(self, deployment: RoutedDeployment, policy: Policy, refused_status: int) -> None:
         self.name = deployment.name
-        self.admission = Admission(policy)
+        self._own_policy = policy
+        self._policy = policy_of(deployment, policy)  # as the snapshot has it
+        self.admission = Admission(self._policy)
         self.breaker = Breaker()
         self.prompts: dict[str, PromptSizes] = {}  # by path: a chat's template costs tokens, an embedding has none
         self.outputs = OutputSizes()
@@ -90,6 +93,10 @@ class Gate:
     def update(self, deployment: RoutedDeployment, pools: Mapping[str, Pool], now: float) -> None:
         """Takes over the replicas of a new snapshot."""
         self.is_external = deployment.engine == EXTERNAL
+        policy = policy_of(deployment, self._own_policy)
+        if policy != self._policy:
+            self._policy = policy
+            self._deliver(self.admission.set_policy(policy, now))
         self._steering, self._salted = steering.fields(deployment.engine), steering.salted_paths(deployment.engine)
         self._salts.clear()
         self.targets = {one.id: Target(one, pools[one.id]) for one in deployment.replicas}
@@ -177,7 +184,7 @@ class Gate:
             prompts = self.prompts[path] = PromptSizes()
         size = ask.body_bytes
         prompt = prompts.estimate(size) if not ask.mixed_bytes else self._mixed(ask, prompts)
-        capacity = self.admission.largest
+        capacity = self.admission.serving.largest
         if capacity is not None and capacity < prompt <= 2 * capacity:
             prompt = capacity  # an estimate may be wrong by half: the engine, which counts, shall say no
         output = ask.output_limit()

@@ -1,8 +1,12 @@
-"""Between which bounds the seats of a replica move."""
+"""What a deployment's documents say to admission: its rules, and between which bounds the seats of a replica move."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from controlplane.domain.admission.policy import Policy
 from controlplane.domain.admission.seats import SeatLimits
+from controlplane.domain.admission.tiers import STANDARD
 from controlplane.domain.routing import RoutedDeployment, RoutedReplica
 
 EXTERNAL = "external"
@@ -11,6 +15,14 @@ USUAL_MAX_NUM_SEQS = 256  # vLLM's default on most devices; where it is less, wh
 UNKNOWN_CEILING = 1024  # of an engine that tells nothing: what it shows decides
 FLOOR_WITH_TARGET = 4  # where a token's time is promised, a slow machine may need to go below the usual floor
 UNKNOWN_MEAN_TOKENS = 1024.0  # until requests have been counted
+
+
+def policy_of(deployment: RoutedDeployment, base: Policy) -> Policy:
+    """Returns the rules of a deployment: tiers and tenants' shares from its documents where they have any."""
+    tiers = {tier.name: tier for tier in deployment.tiers} if deployment.tiers else base.tiers
+    if STANDARD.name not in tiers:  # where a key of an unknown tier goes
+        tiers = {**tiers, STANDARD.name: STANDARD}
+    return replace(base, tiers=tiers, shares=deployment.shares or base.shares)
 
 
 def limits_of(replica: RoutedReplica, deployment: RoutedDeployment, mean_tokens: float) -> SeatLimits:

@@ -57,7 +57,7 @@ def is_at_rest(gateway: Running) -> None:
     for gate in gateway.process.gates.by_name.values():
         admission = gate.admission
         assert not admission.seated and not admission.waiting and not admission.queue.count and not gate._waiters
-        assert not admission._running and not admission._kv
+        assert not admission.tenants.running and not admission.tenants.kv
         for place in admission.places.values():
             assert (place.running, place.ledger.reserved_tokens, place.ledger.by_tier) == (0, 0, {})
 

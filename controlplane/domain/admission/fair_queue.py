@@ -92,6 +92,17 @@ class FairQueue:
         self.count = 0  # of all tiers; read for every request
         self._now = 0.0
 
+    def set_weights(self, weights: Mapping[str, float]) -> None:
+        """Takes over changed weights, and which tiers there are; one in which something waits stays."""
+        for name, weight in weights.items():
+            tier = self.tiers.get(name)
+            if tier is None:
+                self.tiers[name] = TierQueue(weight, tag=self._now)
+            else:
+                tier.weight = weight
+        for name in [one for one, tier in self.tiers.items() if one not in weights and not tier.count]:
+            del self.tiers[name]
+
     def __len__(self) -> int:
         return self.count
 

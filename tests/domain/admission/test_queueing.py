@@ -281,3 +281,43 @@ def test_a_stream_that_grows_is_counted_and_never_cut() -> None:
     admission.ended("a", LATE)
     assert admission.places["r0"].ledger.reserved_tokens == 0
     assert admission.grew("a", 10) == 0
+
+
+def test_what_is_guaranteed_is_called_back_from_a_tier_that_goes_first() -> None:
+    """The lender waits in the tier that gets least; the borrower asks in the one that gets most."""
+    policy = make_policy(lender=TenantShare(guaranteed=0.5))
+    admission = make_admission(seats=4, policy=policy)
+    fill_up(admission, 8, "borrower", tier="interactive")
+    for number in range(3):
+        ask(admission, make_ticket(f"own-{number}", "lender", tier="batch"))
+    found = [dispatched(admission.ended(f"borrower-{number}", LATE + number)) for number in range(3)]
+    assert found == [["own-0"], ["own-1"], ["borrower-4"]]
+
+
+def test_what_is_guaranteed_counts_in_kv_tokens_as_well() -> None:
+    policy = make_policy(lender=TenantShare(guaranteed=0.25))
+    admission = make_admission(seats=8, capacity=1000, policy=policy)
+    fill_up(admission, 5, "borrower")
+    ask(admission, make_ticket("own-0", "lender", output_tokens=200))
+    assert admission.ended("borrower-0", LATE) == [], "300 tokens are owed, and waited for"
+    assert admission.tenants.is_below_guarantee("lender")
+    assert dispatched(admission.ended("borrower-1", LATE)) == ["own-0"]
+    assert not admission.tenants.is_below_guarantee("lender"), "it has a seat of two, and more than 250 tokens"
+
+
+def test_changed_rules_hold_at_once_and_nobody_who_waits_is_lost() -> None:
+    admission = make_admission(seats=4, policy=make_policy(greedy=TenantShare(most=0.5)))
+    fill_up(admission, 4)
+    assert (len(admission.seated), len(admission.waiting)) == (2, 2)
+    answers = admission.set_policy(make_policy(greedy=TenantShare(most=0.75)), LATE)
+    assert dispatched(answers) == ["greedy-2"]
+    admission.check_invariants()
+    only_batch = Policy(tiers={"batch": BATCH}, kept_seats=0)
+    assert dispatched(admission.set_policy(only_batch, LATE)) == ["greedy-3"]
+    admission.check_invariants()
+    assert "standard" in admission.policy.tiers, "its requests are still there"
+    for number in range(4):
+        admission.ended(f"greedy-{number}", LATE)
+    admission.set_policy(only_batch, LATE)
+    assert list(admission.policy.tiers) == list(admission.queue.tiers) == ["batch"]
+    admission.check_invariants()

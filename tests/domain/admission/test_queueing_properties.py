@@ -119,7 +119,7 @@ class Asking(RuleBasedStateMachine):
 
 def is_at_rest(admission: Admission) -> None:
     assert not admission.seated and not admission.waiting and not len(admission.queue)
-    assert not admission._running and not admission._kv
+    assert not admission.tenants.running and not admission.tenants.kv
     for place in admission.places.values():
         assert (place.ledger.reserved_tokens, place.ledger.by_tier, place.running) == (0, {}, 0)
 

@@ -1,0 +1,121 @@
+"""The replicas of one deployment together: which serve, how many seats and KV tokens they have, who gets the next one.
+
+Concurrency
+    One owner; changes in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controlplane.domain.admission import place as placing
+from controlplane.domain.admission.place import Place
+from controlplane.domain.admission.ticket import Ticket
+
+MOST_SESSIONS = 4096
+
+
+class Serving:
+    """`places` maps replica id -> what is known of it. The sums are over the replicas that serve, and made anew when
+    these change; None where one does not tell."""
+
+    __slots__ = ("_sessions", "count", "kv_tokens", "largest", "places", "seats", "settled_at")
+
+    def __init__(self) -> None:
+        self.places: dict[str, Place] = {}
+        self.count = 0
+        self.seats = 0
+        self.largest: int | None = None  # KV tokens of the largest replica
+        self.kv_tokens: int | None = None  # of all
+        self.settled_at = 0.0  # from then on none starts slowly or rests
+        self._sessions: dict[str, str] = {}  # affinity -> replica id, the oldest first
+
+    def set(self, seats: Mapping[str, int], capacity_tokens: Mapping[str, int | None], now: float) -> None:
+        """Takes over which replicas are ready. One that is gone from the list gets nothing new and is forgotten when
+        its last request has ended."""
+        for replica_id, count in seats.items():
+            place = self.places.get(replica_id)
+            if place is None:
+                # the first ones have nobody to spare them the load
+                ready_at = now if self.places else now - placing.SLOW_START_S
+                place = self.places[replica_id] = Place(replica_id, count, ready_at)
+            place.seats, place.leaving = count, False
+            place.ledger.capacity_tokens = capacity_tokens.get(replica_id)
+        for replica_id in [one for one in self.places if one not in seats]:
+            self.places[replica_id].leaving = True
+            if not self.places[replica_id].running:
+                del self.places[replica_id]
+        self._add_up()
+
+    def rest(self, replica_id: str, until: float) -> None:
+        """Nothing new goes to a replica until then (its breaker is open)."""
+        if replica_id in self.places:
+            self.places[replica_id].rest_until(until)
+            self._add_up()
+
+    def free_seats(self, now: float) -> int:
+        """Returns how many seats may be given away now."""
+        return sum(place.free_seats(now) for place in self.places.values())
+
+    def place_for(self, ticket: Ticket, tier_share: float, now: float) -> Place | None:
+        """Returns where a request goes, None when no replica has a seat and the tokens."""
+        wanted = self._sessions.get(ticket.affinity, "") if ticket.affinity else ""
+        tokens = ticket.prompt_tokens + ticket.output_tokens
+        return placing.choose(self.places.values(), ticket.tier, tokens, tier_share, now=now, wanted=wanted)
+
+    def take(self, ticket: Ticket, place: Place) -> int:
+        """Seats a request and returns the KV tokens that it holds from now on."""
+        tokens = placing.at_most(ticket.prompt_tokens + ticket.output_tokens, place)
+        place.running += 1
+        place.turn += 1
+        place.ledger.add(ticket.tier, tokens)
+        ticket.replica_id, ticket.held_tokens = place.id, tokens
+        if ticket.affinity:
+            self._sessions.pop(ticket.affinity, None)
+            self._sessions[ticket.affinity] = place.id
+            if len(self._sessions) > MOST_SESSIONS:
+                del self._sessions[next(iter(self._sessions))]
+        return tokens
+
+    def give_back(self, ticket: Ticket) -> int:
+        """Takes a request out of its seat and returns the KV tokens that it held."""
+        place, held = self.places[ticket.replica_id], ticket.held_tokens
+        place.running -= 1
+        if held:
+            place.ledger.add(ticket.tier, -held)
+            ticket.held_tokens = 0
+        if place.leaving and not place.running:
+            del self.places[place.id]
+        return held
+
+    def lacks_only_tier_share(self, ticket: Ticket, tier_share: float) -> bool:
+        """Whether it is its tier's share of the KV cache that a request lacks, and not the cache itself."""
+        return tier_share < 1.0 and not any(
+            place.ledger.has_room(ticket.tier, ticket.tokens, tier_share)
+            for place in self.places.values()
+            if not place.leaving
+        )
+
+    def check_invariants(self, seated: Mapping[str, Ticket]) -> None:
+        """Raises AssertionError with the sum that is wrong; `seated` are the requests that have seats."""
+        by_place: dict[str, dict[str, int]] = {name: {} for name in self.places}
+        seats = dict.fromkeys(self.places, 0)
+        for ticket in seated.values():
+            seats[ticket.replica_id] += 1
+            tiers = by_place[ticket.replica_id]
+            tiers[ticket.tier] = tiers.get(ticket.tier, 0) + ticket.held_tokens
+        for place in self.places.values():
+            held = {tier: tokens for tier, tokens in by_place[place.id].items() if tokens}
+            assert place.running == seats[place.id], f"{place.id}: {place.running} run, {seats[place.id]} have seats"
+            assert place.ledger.by_tier == held, f"{place.id}: {place.ledger.by_tier} reserved, {held} held"
+            total = place.ledger.reserved_tokens
+            assert total == sum(held.values()), f"{place.id}: {total} reserved, {held} held"
+
+    def _add_up(self) -> None:
+        serving = [place for place in self.places.values() if not place.leaving]
+        known = [one for place in serving if (one := place.ledger.capacity_tokens) is not None]
+        self.count, self.seats = len(serving), sum(place.seats for place in serving)
+        self.largest = self.kv_tokens = None
+        if known and len(known) == len(serving):
+            self.largest, self.kv_tokens = max(known), sum(known)
+        self.settled_at = max((place.settled_at for place in serving), default=0.0)

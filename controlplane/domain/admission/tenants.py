@@ -1,0 +1,108 @@
+"""What each tenant holds of one deployment, and what its share lets it have.
+
+Guarantees
+    What is guaranteed and idle is lent to whoever wants it, and called back: as long as a tenant that waits is below
+    its guarantee in seats and in KV tokens, what becomes free is its own, in whichever tier it waits.
+Concurrency
+    One owner; changes in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controlplane.domain.admission.policy import Policy
+from controlplane.domain.admission.serving import Serving
+from controlplane.domain.admission.ticket import Ticket
+
+
+class Tenants:
+    """`running` maps tenant -> seats it has; `kv` -> tokens it holds, counted only where tenants have shares."""
+
+    __slots__ = ("_serving", "kv", "policy", "running", "shared")
+
+    def __init__(self, policy: Policy, serving: Serving) -> None:
+        self._serving = serving
+        self.running: dict[str, int] = {}
+        self.kv: dict[str, int] = {}
+        self.policy = policy
+        self.shared = bool(policy.shares)
+
+    def set_policy(self, policy: Policy, seated: Iterable[Ticket]) -> None:
+        """Takes over changed shares; `seated` are the requests that have seats."""
+        self.policy, self.shared = policy, bool(policy.shares)
+        self.kv = {}
+        if self.shared:
+            for ticket in seated:
+                self._count_kv(ticket.tenant, ticket.held_tokens)
+
+    def weight(self, tenant: str) -> float:
+        """Returns how much a tenant gets while several wait, compared with 1.0."""
+        return self.policy.share(tenant).weight if self.shared else 1.0
+
+    def took(self, tenant: str, tokens: int) -> None:
+        """A request of a tenant got a seat and holds so many KV tokens."""
+        self.running[tenant] = self.running.get(tenant, 0) + 1
+        if self.shared:
+            self._count_kv(tenant, tokens)
+
+    def grew(self, tenant: str, tokens: int) -> None:
+        """One of its requests holds so many tokens more."""
+        if self.shared:
+            self._count_kv(tenant, tokens)
+
+    def gave_back(self, tenant: str, tokens: int) -> None:
+        """One of its requests is over and held so many tokens."""
+        left = self.running[tenant] - 1
+        if left:
+            self.running[tenant] = left
+        else:
+            del self.running[tenant]
+        if self.kv:
+            self._count_kv(tenant, -tokens)
+
+    def may_have_seat(self, ticket: Ticket, now: float, taken: int) -> bool:
+        """Whether this tenant may take one of the seats that are free now; `taken` seats are not."""
+        serving, running = self._serving, self.running.get(ticket.tenant, 0)
+        if running:
+            kept = self.policy.kept_seats
+            free = serving.seats - taken  # or more: seats on leaving replicas count as taken
+            if serving.seats > kept and (free <= kept or now < serving.settled_at) and serving.free_seats(now) <= kept:
+                return False
+        if not self.shared:
+            return True
+        share = self.policy.share(ticket.tenant)
+        if share.most >= 1.0:
+            return True
+        if running and running + 1 > max(1.0, share.most * serving.seats):
+            return False
+        if serving.kv_tokens is not None:
+            held = self.kv.get(ticket.tenant, 0)
+            return not held or held + ticket.tokens <= share.most * serving.kv_tokens
+        return True
+
+    def is_below_guarantee(self, tenant: str) -> bool:
+        """Whether a tenant holds less than it was guaranteed, of seats and of KV tokens."""
+        guaranteed = self.policy.share(tenant).guaranteed
+        if guaranteed <= 0 or self.running.get(tenant, 0) >= guaranteed * self._serving.seats:
+            return False
+        tokens = self._serving.kv_tokens
+        return tokens is None or self.kv.get(tenant, 0) < guaranteed * tokens
+
+    def check_invariants(self, seated: Iterable[Ticket]) -> None:
+        """Raises AssertionError with the sum that is wrong."""
+        running: dict[str, int] = {}
+        kv: dict[str, int] = {}
+        for ticket in seated:
+            running[ticket.tenant] = running.get(ticket.tenant, 0) + 1
+            kv[ticket.tenant] = kv.get(ticket.tenant, 0) + ticket.held_tokens
+        assert running == self.running, f"{running} run, {self.running} counted"
+        held = {name: tokens for name, tokens in kv.items() if tokens} if self.shared else {}
+        assert held == self.kv, f"{held} held, {self.kv} counted"
+
+    def _count_kv(self, tenant: str, change: int) -> None:
+        left = self.kv.get(tenant, 0) + change
+        if left:
+            self.kv[tenant] = left
+        else:
+            self.kv.pop(tenant, None)
