@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from controlplane.domain.degradation import Step
+
 MOST_WAITING = 50  # lines of who waits that are told; the longest waits first
 
 # what a refusal is called in a chart -> its codes; every other code is "other"
@@ -74,13 +76,12 @@ class ReplicaState:
 
 @dataclass(frozen=True, slots=True)
 class LadderState:
-    """Where a deployment stands on its ladder. `saturation` 1.0 = one of its limits is reached; None = not known.
-    `doing` are the steps that are climbed, as their kinds."""
+    """Where a deployment stands on its ladder: the first `level` steps are climbed. `saturation` 1.0 = one of its
+    limits is reached; None = not known."""
 
     level: int = 0
-    steps: int = 0
     saturation: float | None = None
-    doing: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,16 @@ class LeaseState:
 
 
 @dataclass(frozen=True, slots=True)
+class QuotaRefusedState:
+    """Requests that a limit of a quota had no room for, since the process started."""
+
+    tenant: str
+    quota: str
+    measure: str
+    requests: int
+
+
+@dataclass(frozen=True, slots=True)
 class GatewayState:
     """One gateway process. `deployments` are those that it decides for; `cut_off_s` is for how long Valkey has not
     answered it about quotas (None = it answers)."""
@@ -167,6 +178,7 @@ class GatewayState:
     leases: tuple[LeaseState, ...] = ()
     cut_off_s: float | None = None
     owns: tuple[str, ...] | None = None  # None = it shares none: each process decides for all
+    quotas_refused: tuple[QuotaRefusedState, ...] = ()
     leases_left_out: int = 0
 
 

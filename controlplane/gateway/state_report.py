@@ -16,7 +16,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import redis.asyncio
 
@@ -29,13 +29,13 @@ from controlplane.domain.gateway_state import (
     GatewayState,
     LadderState,
     LeaseState,
+    QuotaRefusedState,
     RefusedState,
     ReplicaState,
     TierState,
     WaitingState,
     reason,
 )
-from controlplane.domain.quotas.book import SliceBook
 from controlplane.domain.rollups import GaugeWindow, Rollup, slot_of
 from controlplane.domain.samples import SamplePart
 from controlplane.gateway.gate import Gate
@@ -53,12 +53,19 @@ Counts = dict[tuple[str, str, str], int]  # (deployment, tier, why; "" = admitte
 Turned = tuple[GatewayState, list[SamplePart], list[Rollup], float]
 
 
+class Elsewhere(Protocol):
+    """Who owns what (`owners.Owners`)."""
+
+    def elsewhere(self, deployment: str) -> object | None:
+        """Returns the other process that owns a deployment; None when this one does."""
+        ...
+
+
 class StateReport:
-    """Tells of one process. `book` and `owned` come where the process has them (`owned`: the deployments it owns)."""
+    """Tells of one process. `owners` says which deployments are its own; without, it decides for all."""
 
     def __init__(self, gates: Gates, gateway_id: str, address: str = "") -> None:
-        self.book: SliceBook | None = None
-        self.owned: tuple[str, ...] | None = None
+        self.owners: Elsewhere | None = None
         self._gates = gates
         self._id = gateway_id
         self._address = address
@@ -73,12 +80,13 @@ class StateReport:
         """Looks at everything once a second; `now` is UTC seconds, `clock` of the monotonic clock."""
         counts = self._counts()
         self._past.append((clock, counts))
-        states = tuple(self._deployment(gate, counts, clock) for gate in self._told())
+        owned = self._owned()
+        states = tuple(self._deployment(gate, counts, clock) for gate in self._told(owned))
         parts = [self._part(state, now) for state in states]
         leases, left_out = self._leases()
         state = GatewayState(
             self._id, self._started_at, VERSION, self._address, os.getpid(), states, leases,
-            cut_off_s=self._cut_off_s(now), owns=self.owned, leases_left_out=left_out,
+            self._cut_off_s(now), owned, self._quotas_refused(), left_out,
         )  # fmt: skip
         self._turned = (state, parts, self._rollups(parts, now), now)
         self._news.set()
@@ -110,12 +118,18 @@ class StateReport:
 
     # -- gates -------------------------------------------------------------------------------------------------------
 
-    def _told(self) -> list[Gate]:
+    def _owned(self) -> tuple[str, ...] | None:
+        owners = self.owners
+        if owners is None:
+            return None
+        return tuple(name for name in self._gates.by_name if owners.elsewhere(name) is None)
+
+    def _told(self, owned: tuple[str, ...] | None) -> list[Gate]:
         """The gates that this process decides for; of others only those where something is still held."""
         gates = self._gates.by_name.values()
-        if self.owned is None:
+        if owned is None:
             return list(gates)
-        return [one for one in gates if one.name in self.owned or one.admission.seated or one.admission.waiting]
+        return [one for one in gates if one.name in owned or one.admission.seated or one.admission.waiting]
 
     def _counts(self) -> Counts:
         counts: Counts = {}
@@ -173,25 +187,28 @@ class StateReport:
     # -- quotas ------------------------------------------------------------------------------------------------------
 
     def _leases(self) -> tuple[tuple[LeaseState, ...], int]:
-        """What is held; the limits of which the largest part is taken first."""
-        if self.book is None:
-            return (), 0
-        held = [meter for meter in self.book.meters.values() if meter.stock or meter.reserved or meter.leased]
+        """What is held; where least is left first."""
+        meters = self._gates.quotas.book.meters.values()
+        held = [meter for meter in meters if meter.stock or meter.reserved or meter.leased]
         held.sort(key=lambda meter: (meter.left / meter.limit if meter.limit else 0.0, meter.id))
         leases = tuple(
             LeaseState(
                 meter.quota.name, meter.quota.tenant, meter.measure.name, meter.limit, meter.stock, meter.reserved,
-                max(0, meter.left) if meter.left_at else None,
-                meter.quota.deployment, meter.quota.key_id,
+                max(0, meter.left) if meter.left_at else None, meter.quota.deployment, meter.quota.key_id,
             )
             for meter in held[:MOST_LEASES]
         )  # fmt: skip
         return leases, max(0, len(held) - MOST_LEASES)
 
+    def _quotas_refused(self) -> tuple[QuotaRefusedState, ...]:
+        refused = sorted(self._gates.quotas.refused.items(), key=lambda one: -one[1])
+        return tuple(QuotaRefusedState(*address, requests) for address, requests in refused[:MOST_LEASES])
+
     def _cut_off_s(self, now: float) -> float | None:
-        if self.book is None or self.book.cut_off_at is None:
+        quotas = self._gates.quotas
+        if quotas.book.cut_off_at is None or not quotas.is_cut_off:
             return None
-        return max(0.0, now - self.book.cut_off_at)
+        return max(0.0, (now if quotas.leases is None else quotas.leases.now()) - quotas.book.cut_off_at)
 
     # -- samples -----------------------------------------------------------------------------------------------------
 
@@ -228,8 +245,7 @@ def ladder_of(gate: Any) -> LadderState | None:
     degrader = getattr(gate, "degrader", None)
     if degrader is None:
         return None
-    steps = degrader.ladder.steps
-    return LadderState(degrader.level, len(steps), degrader.value, tuple(step.kind for step in steps[: degrader.level]))
+    return LadderState(degrader.level, degrader.value, degrader.ladder.steps)
 
 
 def values_of(state: DeploymentState) -> Mapping[str, float | None]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from rest_framework.test import APIClient
 
+from controlplane.domain.degradation import Step
 from controlplane.domain.gateway_state import (
     DeploymentState,
     GatewayState,
@@ -25,7 +26,7 @@ CHAT = DeploymentState(
     waiting=(WaitingState("shop", "batch", 2, 900, 3.0),),
     refused=(RefusedState("batch", "queue_full", 4, 0.25),),
     replicas=(ReplicaState("r0", 3, 16, 800, 4000),),
-    ladder=LadderState(1, 2, 1.1, ("cap_tokens",)),
+    ladder=LadderState(1, 1.1, (Step("cap_tokens"), Step("shed", ("batch",)))),
 )
 LEASE = LeaseState("fair", "shop", "money_per_day", 5_000_000, 250_000, 0)
 
@@ -62,7 +63,7 @@ def test_one_deployment_is_told_whole(viewer: APIClient) -> None:
     ]
     assert told["tiers"][0]["wait_limit_s"] == 30.0
     assert told["refused"] == [{"tier": "batch", "why": "queue_full", "requests": 4, "per_s": 0.25}]
-    assert told["ladder"] == {"level": 1, "steps": 2, "saturation": 1.1, "doing": ["cap_tokens"]}
+    assert (told["ladder"]["level"], [step["kind"] for step in told["ladder"]["steps"]]) == (1, ["cap_tokens", "shed"])
 
 
 def test_without_a_gateway_nothing_is_made_up(viewer: APIClient) -> None:

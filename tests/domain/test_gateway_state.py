@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from controlplane.domain import gateway_state
+from controlplane.domain.degradation import Step
 from controlplane.domain.gateway_state import (
     DeploymentState,
     GatewayState,
@@ -27,14 +28,14 @@ def test_several_processes_of_a_deployment_are_one() -> None:
         waiting=(WaitingState("shop", "batch", 2, 200, 1.0),),
         refused=(RefusedState("batch", "queue_full", 1, 0.1),),
         replicas=(ReplicaState("r0", 3, 8, 300, 1000),),
-        ladder=LadderState(0, 2, 0.4),
+        ladder=LadderState(0, 0.4),
     )
     second = make_state(
         tiers=(TierState("batch", 1, 5, 10, 100, 4.0, 5.0, admitted=1, admitted_per_s=0.25),),
         waiting=(WaitingState("shop", "batch", 1, 50, 4.0), WaitingState("team", "batch", 1, 5, 2.0)),
         refused=(RefusedState("batch", "expired", 2),),
         replicas=(ReplicaState("r0", 1, 8, 100, 1000), ReplicaState("r1", 0, 8, 0, 1000)),
-        ladder=LadderState(1, 2, 1.1, ("cap_tokens",)),
+        ladder=LadderState(1, 1.1, (Step("cap_tokens"),)),
     )
     found = gateway_state.deployments([heard(first), heard(second)])["chat"]
     assert found.tiers == (TierState("batch", 3, 25, 10, 100, 4.0, 5.0, admitted=4, admitted_per_s=0.75),)

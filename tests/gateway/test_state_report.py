@@ -11,8 +11,7 @@ import pytest
 
 from controlplane.domain.admission.policy import Policy
 from controlplane.domain.admission.tiers import DEFAULT_TIERS
-from controlplane.domain.gateway_state import GatewayState, Heard
-from controlplane.domain.quotas.book import SliceBook
+from controlplane.domain.gateway_state import GatewayState, Heard, QuotaRefusedState
 from controlplane.domain.quotas.quota import Quota, Who
 from controlplane.gateway.gate import Gate
 from controlplane.gateway.gates import Gates
@@ -73,25 +72,40 @@ def test_rates_are_over_the_last_seconds_and_unknown_in_the_first() -> None:
     assert (told.admitted_per_s, told.refused_per_s, told.refused[0].requests) == (0.0, 0.0, 5)
 
 
-def test_slices_that_are_held_are_told() -> None:
-    report, _ = make_report()
-    book = report.book = SliceBook([Quota("1", "fair", "shop", limits={"tokens_per_day": 1000, "money_per_day": 5})])
+def test_slices_that_are_held_and_refusals_of_quotas_are_told() -> None:
+    report, gates = make_report()
+    book = gates.quotas.book
+    book.set_quotas([Quota("1", "fair", "shop", limits={"tokens_per_day": 1000, "money_per_day": 5})])
     assert tell(report, 0.0).leases == ()
     book.failed(50.0)
     book.reserve("a", Who("shop", "k", "chat"), 10, 1, 55.0)
+    gates.quotas.refused["shop", "fair", "tokens_per_day"] = 3
     told = tell(report, 1.0)
     assert {(one.quota, one.measure, one.reserved) for one in told.leases} == {
         ("fair", "tokens_per_day", 10), ("fair", "money_per_day", 1),
     }  # fmt: skip
     assert told.cut_off_s == 51.0 and all(one.left is None for one in told.leases)
+    assert told.quotas_refused == (QuotaRefusedState("shop", "fair", "tokens_per_day", 3),)
 
 
 def test_a_gateway_of_several_tells_of_what_it_owns() -> None:
     report, _ = make_report()
-    report.owned = ()
-    assert tell(report, 0.0).deployments == ()
-    report.owned = ("chat",)
-    assert [one.name for one in tell(report, 1.0).deployments] == ["chat"]
+    report.owners = Owned()
+    told = tell(report, 0.0)
+    assert (told.deployments, told.owns) == ((), ())
+    report.owners = Owned("chat")
+    told = tell(report, 1.0)
+    assert ([one.name for one in told.deployments], told.owns) == (["chat"], ("chat",))
+
+
+class Owned:
+    """Who owns what, without other processes."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def elsewhere(self, deployment: str) -> str | None:
+        return None if deployment in self.names else "another"
 
 
 @pytest.mark.services

@@ -15,6 +15,7 @@ from controlplane.domain import gateway_state
 from controlplane.domain.gateway_state import DeploymentState, GatewayState, Heard
 from controlplane.domain.quotas.measures import MEASURES, MICRO, MONEY
 from controlplane.traffic import live
+from controlplane.traffic.api.ladders import LadderStepSerializer
 
 
 class LeaseSerializer(serializers.Serializer[gateway_state.LeaseState]):
@@ -40,6 +41,15 @@ class LeaseSerializer(serializers.Serializer[gateway_state.LeaseState]):
         return shown
 
 
+class QuotaRefusedSerializer(serializers.Serializer[gateway_state.QuotaRefusedState]):
+    """Requests that a limit of a quota had no room for, since the gateway started."""
+
+    tenant = serializers.CharField()
+    quota = serializers.CharField()
+    measure = serializers.CharField()
+    requests = serializers.IntegerField()
+
+
 class GatewayProcessSerializer(serializers.Serializer[Any]):
     """One gateway process. `owns` null = each process decides for all deployments."""
 
@@ -56,6 +66,7 @@ class GatewayProcessSerializer(serializers.Serializer[Any]):
     )
     leases = LeaseSerializer(many=True)
     leases_left_out = serializers.IntegerField()
+    quotas_refused = QuotaRefusedSerializer(many=True)
 
 
 class DeploymentSumsSerializer(serializers.Serializer[DeploymentState]):
@@ -129,10 +140,9 @@ class ReplicaStateSerializer(serializers.Serializer[gateway_state.ReplicaState])
 class LadderStateSerializer(serializers.Serializer[gateway_state.LadderState]):
     """Where it stands on its ladder."""
 
-    level = serializers.IntegerField(help_text="Steps that are climbed.")
-    steps = serializers.IntegerField()
+    level = serializers.IntegerField(help_text="So many of the steps are climbed.")
     saturation = serializers.FloatField(allow_null=True, help_text="1 = one of its limits is reached.")
-    doing = serializers.ListField(child=serializers.CharField())
+    steps = LadderStepSerializer(many=True)
 
 
 class DeploymentStateSerializer(DeploymentSumsSerializer):
