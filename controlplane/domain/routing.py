@@ -61,6 +61,7 @@ class RoutedDeployment:
     shares: Mapping[str, TenantShare] = field(default_factory=dict)
     ladder: Ladder | None = None
     price: Price | None = None
+    frozen: bool = False  # nothing about it changes by itself
 
 
 @dataclass(frozen=True, slots=True)

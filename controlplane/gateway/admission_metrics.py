@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from controlplane.gateway.gates import Gates
-from controlplane.gateway.metrics_text import escaped, family, labels
+from controlplane.gateway.metrics_text import escaped, family, gauge, labels
+from controlplane.gateway.owners import Owners
+from controlplane.gateway.quotas import Quotas
 
 
-def admission_lines(gates: Gates) -> Iterable[str]:
+def admission_lines(gates: Gates, owners: Owners) -> Iterable[str]:
     """Yields the lines of `/metrics` that admission has to say."""
     yield from _by_tier(gates)
     yield from _refused(gates)
-    yield from _by_replica(gates)
+    yield from _by_replica(gates, owners)
     yield from _estimates(gates)
+    yield from _ladders(gates)
+    yield from _quotas(gates.quotas)
 
 
 def _by_tier(gates: Gates) -> Iterable[str]:
@@ -34,10 +38,12 @@ def _refused(gates: Gates) -> Iterable[str]:
             yield f'headworks_gateway_refused_total{{{labels(name)},tier="{tier}",reason="{code}"}} {count}'
 
 
-def _by_replica(gates: Gates) -> Iterable[str]:
+def _by_replica(gates: Gates, owners: Owners) -> Iterable[str]:
     places = [(name, place) for name, gate in sorted(gates.by_name.items()) for place in gate.admission.places.values()]
     yield from family("headworks_gateway_seats", "gauge", "Requests that may run in a replica at once.")
     for name, place in places:
+        if owners.elsewhere(name) is not None:
+            continue  # the owner moves them
         yield f'headworks_gateway_seats{{{labels(name)},replica="{escaped(place.id)}"}} {place.seats}'
     yield from family("headworks_gateway_seat_changes_total", "counter", "Times that seats were given or taken.")
     for name, gate in sorted(gates.by_name.items()):
@@ -59,3 +65,31 @@ def _estimates(gates: Gates) -> Iterable[str]:
     yield from family("headworks_gateway_overbooked_total", "counter", "Times a stream outgrew a replica's KV tokens.")
     for name, gate in sorted(gates.by_name.items()):
         yield f"headworks_gateway_overbooked_total{{{labels(name)}}} {gate.overbooked}"
+
+
+def _ladders(gates: Gates) -> Iterable[str]:
+    own = [(labels(name), gate) for name, gate in sorted(gates.by_name.items())]
+    text = "How near a deployment is to its limits; 1 = one of them is reached."
+    yield from family("headworks_gateway_saturation", "gauge", text)
+    for label, gate in own:
+        yield f"headworks_gateway_saturation{{{label}}} {gate.degrader.value:.4g}"
+    yield from family("headworks_gateway_degradation_level", "gauge", "Steps of the ladder that are climbed.")
+    for label, gate in own:
+        yield f"headworks_gateway_degradation_level{{{label}}} {gate.degrader.level}"
+    yield from family("headworks_gateway_degraded_total", "counter", "Requests that were degraded, by what was done.")
+    for label, gate in own:
+        for action, count in sorted(gate.degraded.items()):
+            yield f'headworks_gateway_degraded_total{{{label},action="{action}"}} {count}'
+
+
+def _quotas(quotas: Quotas) -> Iterable[str]:
+    yield from family("headworks_gateway_quota_refused_total", "counter", "Requests that a quota had no room for.")
+    for (tenant, quota, measure), count in sorted(quotas.refused.items()):
+        own = f'tenant="{escaped(tenant)}",quota="{escaped(quota)}",measure="{measure}"'
+        yield f"headworks_gateway_quota_refused_total{{{own}}} {count}"
+    text = "Whether Valkey does not answer, so that quotas go on with what this gateway holds."
+    yield from gauge("headworks_gateway_quotas_cut_off", text, int(quotas.is_cut_off))
+    yield from family("headworks_gateway_quota_syncs_total", "counter", "Round trips to Valkey for quotas.")
+    leases = quotas.leases
+    for outcome, count in (("answered", leases.round_trips), ("failed", leases.failures)) if leases else ():
+        yield f'headworks_gateway_quota_syncs_total{{outcome="{outcome}"}} {count}'

@@ -74,12 +74,24 @@ class Ask:
             self.fields["stream_options"] = msgspec.Raw(_encoder.encode(options))
         return _encoder.encode(self.fields)
 
+    def whole(self) -> bytes:
+        """Returns the body as it is now."""
+        return _encoder.encode(self.fields)
+
     def take_out(self, names: frozenset[str]) -> list[str]:
         """Takes fields out of the request and returns which of them were there."""
         found = sorted(names & self.fields.keys())
         for name in found:
             del self.fields[name]
         return found
+
+    def cap(self, tokens: int) -> None:
+        """Has each of its choices end after so many tokens at most."""
+        most = msgspec.Raw(b"%d" % tokens)
+        self.fields["max_completion_tokens" if "max_completion_tokens" in self.fields else "max_tokens"] = most
+        least = self.fields.get("min_tokens")
+        if least is not None and (_count(least, MOST_OUTPUT) or 0) > tokens:
+            self.fields["min_tokens"] = most
 
     def put(self, name: str, value: msgspec.Raw) -> None:
         """Sets a field to raw JSON."""

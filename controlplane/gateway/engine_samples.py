@@ -13,7 +13,8 @@ from collections.abc import Mapping
 import redis.asyncio
 
 from controlplane.domain.samples import PART_STALE_AFTER_S
-from controlplane.gateway.gates import EngineSample, Gates
+from controlplane.gateway.gates import Gates
+from controlplane.gateway.signals import EngineSample
 from controlplane.lib import sample_store, valkey
 
 EVERY_S = 1.0

@@ -11,6 +11,7 @@ from controlplane.gateway.client import Client, Headers
 from controlplane.lib.upstream_connection import UpstreamError
 
 MOST_SAID = 2000
+SHED_RETRY_S = 15  # a step of the ladder is left no sooner
 
 
 class GatewayError(Exception):
@@ -84,6 +85,12 @@ def quota_exceeded(refusal: QuotaRefusal, headers: Headers) -> GatewayError:
 def quotas_contended() -> GatewayError:
     text = "What this quota has left was taken by other requests at this very moment. Try again."
     return GatewayError(429, "quota_exceeded", text, retry_after_s=1, kind="rate_limit_exceeded")
+
+
+def shed(name: str, why: str, status: int) -> GatewayError:
+    text = f"`{name}` has more to do than it can. {why} Try again in {SHED_RETRY_S} s."
+    headers: Headers = [(b"x-headworks-degraded", b"shed")]
+    return GatewayError(status, "overloaded", text, retry_after_s=SHED_RETRY_S, headers=headers)
 
 
 def loop(hops: int) -> GatewayError:

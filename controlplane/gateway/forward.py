@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from controlplane.domain.admission.ticket import Ticket
@@ -21,7 +21,7 @@ from controlplane.domain.routing import CoolDowns, RoutedDeployment, RoutedKey, 
 from controlplane.gateway.asks import Ask
 from controlplane.gateway.client import Client, Headers
 from controlplane.gateway.errors import GatewayError, failed, no_replica, stopped, stopping, unreachable
-from controlplane.gateway.gate import Gate, Target
+from controlplane.gateway.gate import Gate, MovedError, Target
 from controlplane.gateway.gates import Gates
 from controlplane.gateway.metering import Live, Meter
 from controlplane.gateway.quotas import Limits
@@ -47,6 +47,11 @@ class Call:
     request_id: str
     arrived_at: float  # of the monotonic clock
     hops: int = 0  # gateways that it has come through before
+    body: bytes = b""  # as it came, and `headers` too: another process may have to decide
+    headers: Headers = field(default_factory=list)
+    passed_on: bool = False  # another process has been asked, and did not own the deployment any more
+    degraded: str = ""  # what was done to it because its deployment is saturated
+    diverted_from: str = ""  # the deployment it was meant for, when another process has sent it here instead
     gate: Gate = field(init=False)
     ticket: Ticket = field(init=False)
     queued_s: float = 0.0  # how long it waited for its seat
@@ -72,6 +77,7 @@ class Forwarder:
         self._gates = gates
         self._quotas = gates.quotas
         self._cool_downs = cool_downs
+        self.is_elsewhere: Callable[[str], bool] = lambda _: False  # whether another process owns a deployment
 
     async def serve(self, call: Call) -> None:
         """Answers a call; raises GatewayError when nothing has been sent and nothing can be."""
@@ -82,6 +88,10 @@ class Forwarder:
         if gate is None:  # the deployment was removed while the body came
             self._meter.refused(key, call.deployment.name, 503)
             raise no_replica(call.ask.model)
+        if gate.degrader.level:
+            gate = self._degrade(call, gate)
+        elif call.diverted_from:
+            call.degraded = f"model={gate.name}"
         ticket = gate.ticket(call.ask, call.path, key.tenant, key.tier, call.arrived_at)
         call.gate, call.ticket = gate, ticket
         call.ignored = gate.prepare(call.ask, call.path, key.tenant_id)
@@ -102,6 +112,25 @@ class Forwarder:
                 self._quotas.refund(ticket)
             else:
                 self._quotas.settle(limits, ticket, *call.spent)
+
+    def _degrade(self, call: Call, gate: Gate) -> Gate:
+        """Does to a call what its deployment's ladder says; returns the gate that it goes through then."""
+        ladders, key = self._gates.ladders, call.key
+        outcome = ladders.outcome(gate, call.ask, key, call.headers, call.diverted_from)
+        try:
+            call.degraded = ladders.apply(gate, call.ask, call.path, outcome, key.tier)
+        except GatewayError as error:
+            self._meter.refused(key, gate.name, error.status)
+            raise
+        if call.diverted_from:
+            call.degraded = ", ".join(filter(None, (f"model={gate.name}", call.degraded)))
+        elif outcome.divert_to:
+            call.diverted_from, call.deployment = gate.name, ladders.deployment(outcome.divert_to)
+            if self.is_elsewhere(outcome.divert_to):
+                call.body = call.ask.whole()  # what was capped stays so
+                raise MovedError
+            return self._gates.by_name[outcome.divert_to]
+        return gate
 
     async def _reserve(self, call: Call, limits: Limits, *, is_guess: bool) -> None:
         try:
@@ -204,6 +233,8 @@ class Forwarder:
             (b"x-headworks-replica", replica.id.encode()),
             (b"x-headworks-queue-ms", b"%d" % (call.queued_s * 1000) if call.queued_s else b"0"),
         ]
+        if call.degraded:
+            own.append((b"x-headworks-degraded", call.degraded.encode()))
         if call.limits is not None:
             own += self._quotas.headers(call.limits)
         if call.ignored:

@@ -28,6 +28,7 @@ from controlplane.domain.admission.queueing import Admission
 from controlplane.domain.admission.seats import Seats
 from controlplane.domain.admission.ticket import Answer, Dispatch, Queued, Refusal, Ticket
 from controlplane.domain.admission.tiers import STANDARD, longest_wait_s
+from controlplane.domain.degradation import Degrader, Ladder
 from controlplane.domain.routing import RoutedDeployment, RoutedReplica
 from controlplane.gateway.asks import Ask
 from controlplane.gateway.errors import GatewayError
@@ -66,6 +67,9 @@ class Gate:
         self._policy = policy_of(deployment, policy)  # as the snapshot has it
         self.admission = Admission(self._policy)
         self.breaker = Breaker()
+        self.deployment = deployment  # with the replicas that can be used
+        self.degrader = Degrader(deployment.ladder)
+        self.degraded: dict[str, int] = {}  # what was done -> requests
         self.prompts: dict[str, PromptSizes] = {}  # by path: a chat's template costs tokens, an embedding has none
         self.outputs = OutputSizes()
         self.seats: dict[str, Seats] = {}
@@ -78,11 +82,13 @@ class Gate:
         self.seat_changes = 0
         self.overbooked = 0  # times that streams grew beyond the capacity
         self._refused_status = refused_status
+        self._elsewhere: Mapping[str, tuple[int, int]] = {}
         self._waiters: dict[str, asyncio.Future[Target | None]] = {}
         self.tpot_target_s: float | None = None
         self._ttft_target_s: float | None = None
         self._waits: dict[str, float] = {}
         self.is_external = False
+        self.is_frozen = False  # nothing changes by itself
         self._steering: frozenset[str] = frozenset()
         self._salted: frozenset[str] = frozenset()  # paths whose requests get the tenant's salt
         self._salts: dict[str, msgspec.Raw] = {}  # tenant id -> its salt as JSON
@@ -93,6 +99,8 @@ class Gate:
     def update(self, deployment: RoutedDeployment, pools: Mapping[str, Pool], now: float) -> None:
         """Takes over the replicas of a new snapshot."""
         self.is_external = deployment.engine == EXTERNAL
+        self.deployment, self.is_frozen = deployment, deployment.frozen
+        self.degrader.set_ladder(deployment.ladder or Ladder())
         policy = policy_of(deployment, self._own_policy)
         if policy != self._policy:
             self._policy = policy
@@ -122,7 +130,7 @@ class Gate:
                     seats.limits = limits
         counts = {replica_id: self.seats[replica_id].now for replica_id in self.targets}
         capacity = {one: target.replica.kv_capacity_tokens for one, target in self.targets.items()}
-        self._deliver(self.admission.set_replicas(counts, capacity, now))
+        self._deliver(self.admission.set_replicas(counts, capacity, now, self._elsewhere))
         self.set_waits()
 
     def set_waits(self) -> None:
@@ -135,6 +143,12 @@ class Gate:
         self.targets, self.seats, self.progress = {}, {}, {}
         self._deliver(self.admission.set_replicas({}, {}, now))
         self._deliver(self.admission.refuse_all(now))
+
+    def set_elsewhere(self, held: Mapping[str, tuple[int, int]], now: float) -> None:
+        """Takes over what other gateway processes still hold in its replicas: (requests, KV tokens)."""
+        if held != self._elsewhere:
+            self._elsewhere = held
+            self.set_seats(now)
 
     def let_go(self) -> None:
         """Another process owns the deployment now: whoever waits here is told so by MovedError."""
@@ -247,6 +261,10 @@ class Gate:
             logger.warning("replica %s of %s fails again and again; it rests for %.0f s", replica_id, self.name, rest_s)
             self.rest(replica_id, rest_s, now)
 
+    def count_refused(self, tier: str, why: str) -> None:
+        """Counts a request that gets no answer from here."""
+        self.refused[tier, why] = self.refused.get((tier, why), 0) + 1
+
     def tick(self, now: float) -> None:
         """Ends what has waited too long and gives away what has become free."""
         if self.admission.queue.count:
@@ -284,8 +302,7 @@ class Gate:
 
     def _refusal(self, answer: Refusal) -> GatewayError:
         ticket = answer.ticket
-        address = (ticket.tier, answer.code)
-        self.refused[address] = self.refused.get(address, 0) + 1
+        self.count_refused(ticket.tier, answer.code)
         waited_s = time.monotonic() - ticket.arrived_at
         return refusal_error(answer, self.name, waited_s, self._refused_status)
 

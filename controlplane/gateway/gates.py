@@ -16,9 +16,11 @@ from controlplane.domain.admission.seats import Signals
 from controlplane.domain.admission.tiers import total_limit_s
 from controlplane.gateway.errors import timed_out
 from controlplane.gateway.gate import Gate
+from controlplane.gateway.ladders import Ladders
 from controlplane.gateway.metering import Live, Meter
 from controlplane.gateway.quotas import Quotas
 from controlplane.gateway.routes import Routes
+from controlplane.gateway.signals import NOTHING, EngineSample
 
 STALLED_REST_S = 5.0
 LIMIT_TOKENS_LEAST = 4096  # so many tokens any request may take time for: its estimate may be far too low
@@ -36,24 +38,13 @@ class Second:
     events: int = 0  # of these
 
 
-@dataclass(frozen=True, slots=True)
-class EngineSample:
-    """What an engine said of itself last, as far as it is known."""
-
-    waiting: float | None = None
-    kv_usage: float | None = None
-    preemptions: float = 0.0
-
-
-NOTHING = EngineSample()
-
-
 class Gates:
     """A gate for each deployment of the snapshot, and for those that requests still run in."""
 
     def __init__(self, meter: Meter, refused_status: int, policy: Policy | None = None) -> None:
         self.by_name: dict[str, Gate] = {}
         self.quotas = Quotas()
+        self.ladders = Ladders(self.by_name, refused_status)
         self._meter = meter
         self._policy = policy or Policy()
         self._refused_status = refused_status
@@ -74,6 +65,7 @@ class Gates:
             gate.close(now)
             if not gate.admission.seated:
                 del self.by_name[name]
+                self.ladders.forget(name)
 
     def in_flight(self) -> dict[str, int]:
         """Returns replica id -> requests that have a seat there; replicas without any are left out."""
@@ -92,6 +84,7 @@ class Gates:
         seconds = self._look_at_live(self._meter.live, now)
         for gate in self.by_name.values():
             self._look_at(gate, seconds, engine, now)
+            self.ladders.look_at(gate, engine, now)
             gate.tick(now)
 
     def check_invariants(self) -> None:

@@ -250,12 +250,12 @@ class Leases:
         except (*valkey.ERRORS, TimeoutError) as error:
             self.failures += 1
             self._all_at = -FOREVER
-            if self.book.cut_off_at is None:
+            if self.book.cut_off_at is None and self.book.meters:
                 logger.warning("Valkey does not answer (%s); quotas go on with what is held", error)
             self.book.failed(self.now())
             return
         self.round_trips += 1
-        if self.book.cut_off_at is not None:
+        if self.book.cut_off_at is not None and self.book.meters:
             logger.warning("Valkey answers again; quotas are shared again")
         at, replies = answers(asks, found)
         self._ahead_s = at - (sent_at + self._clock()) / 2

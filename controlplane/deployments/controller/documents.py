@@ -16,7 +16,7 @@ from django.utils import timezone
 from controlplane.accounts.models import ApiKey
 from controlplane.deployments.controller import rules
 from controlplane.deployments.models import Deployment, DesiredState, Engine, Replica, Revision
-from controlplane.deployments.services import checking
+from controlplane.deployments.services import checking, freeze
 from controlplane.domain import reconcile
 from controlplane.domain.desired import DESIRED_SCHEMA, AssignedAccelerator, NodeDesired, ReplicaDesired
 from controlplane.domain.errors import RefusedError
@@ -67,6 +67,8 @@ def build_snapshot(now: float) -> Snapshot:
                 for row in ready[deployment.pk]
             ]
             deployments[deployment.name] = _deployment(deployment, replicas)
+    if freeze.is_frozen():
+        deployments = {name: replace(one, frozen=True) for name, one in deployments.items()}
     models = {name: name for name in deployments}
     content = rules.add_all(RoutingSnapshot(SNAPSHOT_SCHEMA, 0, 0.0, deployments, models, _keys()))
     return Snapshot(content, hashlib.sha256(wire.encode(content)).hexdigest())
@@ -146,7 +148,7 @@ def _desired(row: Replica, deployment: str, revision: Revision) -> ReplicaDesire
 def _deployment(row: Deployment, replicas: Sequence[RoutedReplica]) -> RoutedDeployment:
     simulated = registry.get(row.engine).simulated
     stopped = row.desired_state != DesiredState.RUNNING
-    return RoutedDeployment(str(row.pk), row.name, row.engine, simulated, tuple(replicas), stopped)
+    return RoutedDeployment(str(row.pk), row.name, row.engine, simulated, tuple(replicas), stopped, frozen=row.frozen)
 
 
 def _routed(row: Replica, deployment: Deployment, spec: Mapping[str, Any], node: Node | None) -> RoutedReplica:

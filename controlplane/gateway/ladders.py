@@ -1,0 +1,117 @@
+"""The degradation ladder at work: what saturates a deployment, and what is done to its requests while it does.
+
+Guarantees
+    Below the first step a request costs one comparison. A request is sent to another deployment at most once, and only
+    where its key may use that and a replica of it is ready.
+Does not do
+    Decide when a step is climbed: `controlplane.domain.degradation` does.
+Concurrency
+    One event loop; changes in place.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from controlplane.domain.degradation import Asked, Change, Outcome, Saturation, Signal, saturation
+from controlplane.domain.routing import RoutedDeployment, RoutedKey
+from controlplane.gateway.asks import Ask
+from controlplane.gateway.client import Headers
+from controlplane.gateway.errors import shed
+from controlplane.gateway.gate import Gate
+from controlplane.gateway.signals import NOTHING, EngineSample
+
+logger = logging.getLogger(__name__)
+
+OPT_OUT, NEVER = b"x-headworks-degrade", b"never"
+FOR_WANT_OF_ROOM = frozenset({"queue_full", "queue_bytes", "too_slow", "expired"})
+NO_CAP = frozenset({"/embeddings"})
+RATIO_OF_FEW = 5  # what happened to fewer requests in a second says little: it counts as a part of so many
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What had been counted of a gate by the last look."""
+
+    admitted: int = 0
+    refused: int = 0
+
+
+class Ladders:
+    """Moves all gates of a process on their ladders, and applies these to requests."""
+
+    def __init__(self, gates: Mapping[str, Gate], refused_status: int) -> None:
+        self.changes: list[tuple[str, Change]] = []  # (deployment, what changed), for the journal
+        self._gates = gates
+        self._refused_status = refused_status
+        self._seen: dict[str, _Seen] = {}
+
+    def look_at(self, gate: Gate, samples: Mapping[str, EngineSample], now: float) -> None:
+        """Takes one second of a gate; `now` is of the monotonic clock."""
+        change = gate.degrader.observe(self._saturation(gate, samples, now), now, frozen=gate.is_frozen)
+        if change is not None:
+            self.changes.append((gate.name, change))
+            logger.warning("%s: degradation level %d -> %d: %s", gate.name, change.before, change.after, change.why)
+
+    def forget(self, name: str) -> None:
+        """A deployment is no more."""
+        self._seen.pop(name, None)
+
+    def outcome(self, gate: Gate, ask: Ask, key: RoutedKey, headers: Headers, diverted_from: str) -> Outcome:
+        """Returns what is to be done to a request."""
+        steps = gate.degrader.ladder.steps[: gate.degrader.level]
+        named = {step.deployment for step in steps if step.kind == "divert"}
+        asked = Asked(key.tier, ask.output_limit(), wants_all(headers), bool(diverted_from))
+        return gate.degrader.apply(asked, [name for name in named if self._may_go(key, name)])
+
+    def apply(self, gate: Gate, ask: Ask, path: str, outcome: Outcome, tier: str) -> str:
+        """Does to a request what concerns its answer, and returns what `x-headworks-degraded` says of it; raises
+        GatewayError where it is shed."""
+        if outcome.shed:
+            gate.count_refused(tier, "shed")
+            _count(gate, "shed")
+            raise shed(gate.name, outcome.why, self._refused_status)
+        said = []
+        if outcome.max_tokens is not None and outcome.max_tokens != ask.output_limit() and path not in NO_CAP:
+            ask.cap(outcome.max_tokens)
+            _count(gate, "cap_tokens")
+            said.append(f"max_tokens={outcome.max_tokens}")
+        if outcome.divert_to:
+            _count(gate, "divert")
+            said.append(f"model={outcome.divert_to}")
+        return ", ".join(said)
+
+    def deployment(self, name: str) -> RoutedDeployment:
+        """Returns a deployment that `outcome` has named."""
+        return self._gates[name].deployment
+
+    def _may_go(self, key: RoutedKey, name: str) -> bool:
+        gate = self._gates.get(name)
+        return gate is not None and bool(gate.targets) and (key.deployments is None or name in key.deployments)
+
+    def _saturation(self, gate: Gate, samples: Mapping[str, EngineSample], now: float) -> Saturation:
+        admission = gate.admission
+        waits = [
+            (now - ticket.arrived_at) / max(0.001, ticket.wait_until - ticket.arrived_at)
+            for ticket in admission.waiting.values()
+        ]
+        usages = [usage for one in gate.targets if (usage := samples.get(one, NOTHING).kv_usage) is not None]
+        seen = self._seen.setdefault(gate.name, _Seen())
+        admitted = sum(admission.admitted.values())
+        refused = sum(count for (_, why), count in gate.refused.items() if why in FOR_WANT_OF_ROOM)
+        came = admitted - seen.admitted + refused - seen.refused
+        ratio = (refused - seen.refused) / max(came, RATIO_OF_FEW)
+        self._seen[gate.name] = _Seen(admitted, refused)
+        kv_usage = sum(usages) / len(usages) if usages else None
+        return saturation(Signal(wait_ratio=max(waits, default=0.0), kv_usage=kv_usage, refused_ratio=ratio))
+
+
+def wants_all(headers: Headers) -> bool:
+    """Returns whether a client opts out of answers that are worse; it then waits, or is refused."""
+    return any(name == OPT_OUT and value.strip().lower() == NEVER for name, value in headers)
+
+
+def _count(gate: Gate, kind: str) -> None:
+    gate.degraded[kind] = gate.degraded.get(kind, 0) + 1

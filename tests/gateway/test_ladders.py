@@ -1,0 +1,166 @@
+"""The degradation ladder for real requests: what is done to them, for whom, and what they are told."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+
+from controlplane.domain.degradation import Ladder, Step
+from controlplane.domain.routing import RoutedKey, RoutingSnapshot
+from controlplane.lib import wire
+from controlplane.lib.ids import secret_hash
+from tests.gateway.conftest import KEY, Answer, Running, StartGateway, make_deployment, make_snapshot, until
+from tests.gateway.engine import Engine
+from tests.gateway.test_admission import ask_some, gate_of, is_at_rest, make_held, make_seats
+
+OPTS_OUT = {"x-headworks-degrade": "never"}
+CAP = Step("cap_tokens", max_tokens=512)
+SHED = Step("shed", tiers=("batch",))
+DIVERT = Step("divert", deployment="small")
+
+
+def make_ladder(url: str, *steps: Step, other: str = "", tier: str = "standard") -> RoutingSnapshot:
+    chat = replace(make_seats(url, seats=8), ladder=Ladder(steps))
+    small = make_deployment(*([other] if other else []), name="small", model="small-engine")
+    small = replace(small, replicas=tuple(replace(one, id=f"small-{one.id}") for one in small.replicas))
+    keys = {secret_hash(KEY): RoutedKey("key-1", "tenant-1", "acme", tier=tier)}
+    return make_snapshot(chat, small, keys=keys)
+
+
+async def degraded(gateway: Running, level: int, headers: dict[str, str] | None = None, **fields: object) -> Answer:
+    gate_of(gateway).degrader.level = level
+    return await gateway.ask({"model": "chat", "messages": [], **fields}, headers=headers)
+
+
+async def test_answers_are_capped_and_the_client_is_told(start_gateway: StartGateway) -> None:
+    async with Engine() as engine:
+        gateway = await start_gateway(make_ladder(engine.url, CAP))
+        untouched = await degraded(gateway, 0, max_tokens=2048)
+        assert "x-headworks-degraded" not in untouched.headers
+        for fields, sent in (
+            ({"max_tokens": 2048}, {"max_tokens": 512}),
+            ({"max_completion_tokens": 2048, "max_tokens": 9}, {"max_completion_tokens": 512, "max_tokens": 9}),
+            ({}, {"max_tokens": 512}),
+            ({"max_tokens": 2048, "min_tokens": 1000}, {"max_tokens": 512, "min_tokens": 512}),
+        ):
+            one = await degraded(gateway, 1, None, **fields)
+            assert (one.status, one.headers["x-headworks-degraded"]) == (200, "max_tokens=512")
+            asked = engine.requests[-1].json
+            assert {name: asked[name] for name in sent} == sent
+        short = await degraded(gateway, 1, max_tokens=100)
+        assert "x-headworks-degraded" not in short.headers
+        whole = await degraded(gateway, 1, OPTS_OUT, max_tokens=2048)
+        assert "x-headworks-degraded" not in whole.headers
+        assert engine.requests[-1].json["max_tokens"] == 2048
+        text = (await gateway.get("/metrics")).body.decode()
+        assert 'headworks_gateway_degraded_total{deployment="chat",model="chat",action="cap_tokens"} 4' in text
+        assert 'headworks_gateway_degradation_level{deployment="chat",model="chat"} 1' in text
+
+
+async def test_the_lowest_tier_is_shed_and_told_so(start_gateway: StartGateway) -> None:
+    async with Engine() as engine:
+        gateway = await start_gateway(make_ladder(engine.url, SHED, tier="batch"))
+        for headers in (None, OPTS_OUT):
+            one = await degraded(gateway, 1, headers)
+            assert (one.status, one.code) == (503, "overloaded")
+            assert one.headers["x-headworks-degraded"] == "shed"
+            assert int(one.headers["retry-after"]) >= 1
+        assert not engine.requests
+        assert gate_of(gateway).refused["batch", "shed"] == 2
+        gateway = await start_gateway(make_ladder(engine.url, SHED))
+        assert (await degraded(gateway, 1)).status == 200, "standard is not concerned"
+
+
+async def test_requests_go_to_another_deployment_that_the_key_may_use(start_gateway: StartGateway) -> None:
+    async with Engine() as engine, Engine() as other:
+        gateway = await start_gateway(make_ladder(engine.url, CAP, DIVERT, other=other.url))
+        one = await degraded(gateway, 2, max_tokens=2048)
+        assert (one.status, one.headers["x-headworks-degraded"]) == (200, "max_tokens=512, model=small")
+        assert (len(engine.requests), len(other.requests)) == (0, 1)
+        assert (other.requests[0].json["model"], other.requests[0].json["max_tokens"]) == ("small-engine", 512)
+        assert (await degraded(gateway, 2, OPTS_OUT)).status == 200
+        assert len(engine.requests) == 1
+        await gateway.until_idle()
+        used = gateway.process.meter.usage
+        assert {address[3] for address in used} == {"small", "chat"}, "it counts where it was answered"
+    is_at_rest(gateway)
+
+
+async def test_no_key_reaches_by_the_ladder_what_it_may_not_use(start_gateway: StartGateway) -> None:
+    async with Engine() as engine, Engine() as other:
+        snapshot = make_ladder(engine.url, DIVERT, other=other.url)
+        narrow = {secret_hash(KEY): RoutedKey("key-1", "tenant-1", "acme", deployments=("chat",))}
+        gateway = await start_gateway(replace(snapshot, keys=narrow))
+        assert "x-headworks-degraded" not in (await degraded(gateway, 1)).headers
+        assert (len(engine.requests), len(other.requests)) == (1, 0)
+
+
+async def test_a_deployment_without_replicas_is_passed_over(start_gateway: StartGateway) -> None:
+    async with Engine() as engine:
+        gateway = await start_gateway(make_ladder(engine.url, DIVERT))
+        assert (await degraded(gateway, 1)).status == 200
+        assert len(engine.requests) == 1
+
+
+async def test_a_request_is_sent_on_once_only(start_gateway: StartGateway) -> None:
+    async with Engine() as engine, Engine() as other:
+        snapshot = make_ladder(engine.url, DIVERT, other=other.url)
+        small = replace(snapshot.deployments["small"], ladder=Ladder((Step("divert", deployment="chat"),)))
+        gateway = await start_gateway(replace(snapshot, deployments={**snapshot.deployments, "small": small}))
+        gateway.process.gates.by_name["small"].degrader.level = 1
+        one = await degraded(gateway, 1)
+        assert (one.status, one.headers["x-headworks-degraded"]) == (200, "model=small")
+        assert (len(engine.requests), len(other.requests)) == (0, 1)
+
+
+async def test_waiting_for_too_long_climbs_the_ladder_and_calm_comes_down(start_gateway: StartGateway) -> None:
+    free, hold = make_held()
+    async with Engine(hold) as engine:
+        snapshot = make_ladder(engine.url, CAP)
+        chat = replace(snapshot.deployments["chat"], replicas=make_seats(engine.url, seats=1).replicas)
+        gateway = await start_gateway(replace(snapshot, deployments={"chat": chat}))
+        tasks = await ask_some(gateway, 2)
+        gate, ladders = gate_of(gateway), gateway.process.gates.ladders
+        await until(lambda: gate.admission.queue.count == 1)
+        begin = time.monotonic() + 60
+        for second in range(15):
+            ladders.look_at(gate, {}, begin + second)
+        assert gate.degrader.level == 1
+        [(name, change)] = ladders.changes
+        assert (name, change.before, change.after, change.step.kind) == ("chat", 0, 1, "cap_tokens")
+        free.set()
+        await asyncio.gather(*tasks)
+        for second in range(60):
+            ladders.look_at(gate, {}, begin + 15 + second)
+        assert gate.degrader.level == 0
+        assert [one.after for _, one in ladders.changes] == [1, 0]
+        await gateway.until_idle()
+    is_at_rest(gateway)
+
+
+async def test_a_frozen_deployment_stays_where_it_is(start_gateway: StartGateway) -> None:
+    free, hold = make_held()
+    async with Engine(hold) as engine:
+        snapshot = make_ladder(engine.url, CAP)
+        frozen = replace(snapshot.deployments["chat"], frozen=True, replicas=make_seats(engine.url).replicas)
+        gateway = await start_gateway(replace(snapshot, deployments={"chat": frozen}))
+        tasks = await ask_some(gateway, 2)
+        gate = gate_of(gateway)
+        await until(lambda: gate.admission.queue.count == 1)
+        for second in range(15):
+            gateway.process.gates.ladders.look_at(gate, {}, time.monotonic() + 60 + second)
+        assert gate.degrader.level == 0
+        assert gate.degrader.value > 0.5
+        free.set()
+        await asyncio.gather(*tasks)
+
+
+async def test_a_changed_ladder_holds_at_once(start_gateway: StartGateway) -> None:
+    async with Engine() as engine:
+        gateway = await start_gateway(make_ladder(engine.url, CAP, SHED))
+        gate_of(gateway).degrader.level = 2
+        shorter = replace(make_ladder(engine.url, Step("cap_tokens", max_tokens=64)), version=2)
+        gateway.process.snapshots._take(wire.encode(shorter), "valkey")
+        assert gate_of(gateway).degrader.level == 1
+        assert (await gateway.chat()).headers["x-headworks-degraded"] == "max_tokens=64"
