@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import logging
+import os
 import resource
+import signal
+import socket
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import uvloop
 
 from controlplane import env
+from controlplane.gateway.parent import Parent
 from controlplane.gateway.process import Process
-from controlplane.gateway.settings import read_settings
+from controlplane.gateway.settings import GatewaySettings, Worker, read_settings
+
+PR_SET_PDEATHSIG = 1
 
 
 def allow_many_files() -> None:
@@ -29,7 +39,7 @@ def spare_the_collector() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     try:
         logging.basicConfig(level=env.log_level(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         settings = read_settings()
@@ -37,11 +47,31 @@ def main() -> int:
         print(error, file=sys.stderr)  # noqa: T201
         return 2
     allow_many_files()
-    server = Process(settings).server()
-    spare_the_collector()
-    uvloop.run(server.serve())
+    if arguments[:1] == ["--worker"]:
+        settings = replace(settings, worker=as_worker(*arguments[1:]))
+    elif settings.processes > 1:
+        return Parent(settings).run()
+    serve(settings)
     return 0
 
 
+def as_worker(own_id: str, slot: str, listener: str, folder: str) -> Worker:
+    """Becomes one of several processes; what follows `--worker` is said by their parent alone."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the parent waits for its signals, and its children inherit that
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it has died meanwhile
+        signal.raise_signal(signal.SIGTERM)
+    return Worker(own_id, int(slot), int(listener), Path(folder))
+
+
+def serve(settings: GatewaySettings) -> None:
+    """Serves until SIGTERM or SIGINT."""
+    server = Process(settings).server()
+    sockets = None if settings.worker is None else [socket.socket(fileno=settings.worker.listener)]
+    spare_the_collector()
+    uvloop.run(server.serve(sockets))
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

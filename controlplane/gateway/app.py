@@ -15,6 +15,9 @@ from controlplane.gateway.asks import read_ask
 from controlplane.gateway.client import EXTENSION, Client, Headers, Receive, Scope, Send
 from controlplane.gateway.errors import GatewayError, loop, stopping, too_large
 from controlplane.gateway.forward import Call, Forwarder
+from controlplane.gateway.gate import MovedError
+from controlplane.gateway.owners import Owners, moved
+from controlplane.gateway.passing import Passed, read_passed
 from controlplane.gateway.peers import client_address
 from controlplane.gateway.settings import GatewaySettings
 from controlplane.gateway.snapshot import Snapshots
@@ -43,13 +46,17 @@ class Gateway:
         *,
         snapshots: Snapshots,
         forwarder: Forwarder,
+        owners: Owners,
         metrics: Callable[[], bytes],
+        summed_metrics: Callable[[], Awaitable[bytes]] | None = None,
         on_startup: Callable[[], Awaitable[None]],
         on_shutdown: Callable[[], Awaitable[None]],
     ) -> None:
         self._snapshots = snapshots
         self._forwarder = forwarder
+        self._owners = owners
         self._metrics = metrics
+        self._summed_metrics = summed_metrics  # of all processes behind the port, where there are several
         self._on_startup = on_startup
         self._on_shutdown = on_shutdown
         self._body_limit = settings.body_limit_bytes
@@ -60,11 +67,15 @@ class Gateway:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._http(scope, receive)
+            await self._http(scope, receive, None)
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
 
-    async def _http(self, scope: Scope, receive: Receive) -> None:
+    async def inside(self, scope: Scope, receive: Receive) -> None:
+        """Answers what has come in at the internal address, from another gateway process."""
+        await self._http(scope, receive, read_passed(scope["headers"]))
+
+    async def _http(self, scope: Scope, receive: Receive, passed: Passed | None) -> None:
         arrived_at = time.monotonic()
         client: Client = scope["extensions"].pop(EXTENSION)  # taken out: it refers to the scope
         authorization, request_id, length, hops = read_headers(scope["headers"])
@@ -72,7 +83,7 @@ class Gateway:
         upstream_path = FORWARDED.get(scope["path"])
         try:
             if upstream_path is None:
-                self._answer(scope, client, authorization, request_id)
+                await self._answer(scope, client, authorization, request_id, is_inside=passed is not None)
                 return
             if scope["method"] != "POST":
                 raise _wrong_method("POST")
@@ -88,10 +99,20 @@ class Gateway:
             elif len(body) > self._body_limit:
                 raise too_large(self._body_limit)
             ask = read_ask(body)
-            deployment = routes.deployment_for(key, ask.model)
+            if passed is not None and passed.diverted_from:
+                deployment = routes.diverted_to(ask.model)
+            else:
+                deployment = routes.deployment_for(key, ask.model)
             if hops > MOST_HOPS:
                 raise loop(hops)
-            await self._forwarder.serve(Call(upstream_path, ask, key, deployment, client, request_id, arrived_at, hops))
+            headers = scope["headers"]
+            call = Call(upstream_path, ask, key, deployment, client, request_id, arrived_at, hops, body, headers)
+            if passed is not None:
+                await self._decide_for_another(call, passed)
+            elif self._owners.members is None:
+                await self._forwarder.serve(call)
+            else:
+                await self._owners.answer(call, self._forwarder.serve)
         except GatewayError as error:
             if not client.started:
                 error.send(client, request_id)
@@ -102,29 +123,49 @@ class Gateway:
         except ClientLeftError:
             logger.debug("%s: the client left before its request was whole", request_id)
 
-    def _answer(self, scope: Scope, client: Client, authorization: bytes | None, request_id: str) -> None:
+    async def _decide_for_another(self, call: Call, passed: Passed) -> None:
+        """Serves a call that another process has passed on to this one; raises GatewayError."""
+        call.arrived_at -= passed.waited_s
+        call.diverted_from = passed.diverted_from
+        if not passed.is_final and self._owners.elsewhere(call.deployment.name) is not None:
+            raise moved()
+        try:
+            await self._forwarder.serve(call)
+        except MovedError:
+            raise moved() from None
+
+    async def _answer(
+        self, scope: Scope, client: Client, authorization: bytes | None, request_id: str, *, is_inside: bool
+    ) -> None:
         """Answers what needs no replica."""
+        path = scope["path"]
         if scope["method"] not in ("GET", "HEAD"):
-            known = scope["path"] in ("/v1/models", "/healthz", "/readyz", "/metrics")
-            raise _wrong_method("GET") if known else _unknown_path(scope["path"])
-        status, kind, body = self._look_up(scope, authorization)
+            known = path in ("/v1/models", "/healthz", "/readyz", "/metrics")
+            raise _wrong_method("GET") if known else _unknown_path(path)
+        if path == "/metrics":
+            status, kind, body = await self._figures(scope, is_inside=is_inside)
+        else:
+            status, kind, body = self._look_up(path, authorization)
         headers: Headers = [(b"content-type", kind), (b"x-headworks-request-id", request_id.encode())]
         client.start(status, headers, len(body))
         client.end(body)
 
-    def _look_up(self, scope: Scope, authorization: bytes | None) -> Answer:
-        path = scope["path"]
+    def _look_up(self, path: str, authorization: bytes | None) -> Answer:
         if path == "/healthz":
             return 200, b"text/plain; charset=utf-8", b"ok\n"
         if path == "/readyz":
             self._snapshots.current(time.time())
             return 200, b"text/plain; charset=utf-8", b"ready\n"
-        if path == "/metrics":
-            self._check_metrics_reader(scope)
-            return 200, b"text/plain; version=0.0.4; charset=utf-8", self._metrics()
         if path == "/v1/models" or path.startswith("/v1/models/"):
             return 200, b"application/json", self._models(path, authorization)
         raise _unknown_path(path)
+
+    async def _figures(self, scope: Scope, *, is_inside: bool) -> Answer:
+        kind = b"text/plain; version=0.0.4; charset=utf-8"
+        if is_inside:
+            return 200, kind, self._metrics()
+        self._check_metrics_reader(scope)
+        return 200, kind, self._metrics() if self._summed_metrics is None else await self._summed_metrics()
 
     def _models(self, path: str, authorization: bytes | None) -> bytes:
         now = time.time()

@@ -11,6 +11,7 @@ from controlplane.gateway.gates import Gates
 from controlplane.gateway.metering import Meter, Tally
 from controlplane.gateway.metrics_text import escaped, family, gauge, labels
 from controlplane.gateway.outbox import Outbox
+from controlplane.gateway.owners import Owners
 from controlplane.gateway.sampling import Sampler
 from controlplane.gateway.snapshot import Snapshots
 from controlplane.lib import histograms
@@ -26,11 +27,13 @@ HISTOGRAM_HELP = {
 }
 
 
-def exposition(meter: Meter, gates: Gates, sampler: Sampler, snapshots: Snapshots, outbox: Outbox) -> bytes:
+def exposition(
+    meter: Meter, gates: Gates, sampler: Sampler, *, snapshots: Snapshots, outbox: Outbox, owners: Owners
+) -> bytes:
     """Returns the text of `/metrics`."""
     now = time.time()
-    lines = [*_requests(meter, gates, sampler), *_latencies(sampler), *admission_lines(gates)]
-    lines += [*_snapshot(snapshots, now), *_outbox(outbox)]
+    lines = [*_requests(meter, gates, sampler), *_latencies(sampler), *admission_lines(gates, owners)]
+    lines += [*_snapshot(snapshots, now), *_outbox(outbox), *_owners(owners)]
     return ("\n".join(lines) + "\n").encode()
 
 
@@ -93,3 +96,12 @@ def _outbox(outbox: Outbox) -> Iterable[str]:
     yield f"headworks_gateway_usage_rows_lost_total {outbox.rows_lost}"
     yield from family("headworks_gateway_samples_dropped_total", "counter", "Live samples that were overtaken.")
     yield f"headworks_gateway_samples_dropped_total {outbox.samples_dropped}"
+
+
+def _owners(owners: Owners) -> Iterable[str]:
+    if owners.members is None:
+        return
+    yield from gauge("headworks_gateway_members", "Gateway processes that own deployments.", len(owners.members.ids))
+    yield from family("headworks_gateway_passed_on_total", "counter", "Requests that another process decided about.")
+    for deployment, count in sorted(owners.passed_on.items()):
+        yield f"headworks_gateway_passed_on_total{{{labels(deployment)}}} {count}"

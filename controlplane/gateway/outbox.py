@@ -41,13 +41,14 @@ GATEWAY_FORGOTTEN_AFTER_S = 3600.0
 class Outbox:
     """Writes what the gateway counts."""
 
-    def __init__(self, meter: Meter, gateway_id: str, folder: Path) -> None:
+    def __init__(self, meter: Meter, gateway_id: str, folder: Path, slot: int = 0, processes: int = 1) -> None:
         self.rows_lost = 0
         self.samples_dropped = 0
         self.rollups_dropped = 0
         self._meter = meter
         self._gateway_id = gateway_id
-        self._path = folder / "usage-backlog.json"
+        self._path = _backlog(folder, slot)
+        self._left_over = _left_over(folder, processes) if slot == 0 else []
         self._turn: Turn | None = None
         self._rollups: deque[Rollup] = deque()
         self._pending: dict[UsageKey, Used] = {}
@@ -94,16 +95,17 @@ class Outbox:
             self._keep()
 
     def load(self) -> None:
-        """Takes over the usage that an earlier process could not deliver."""
-        try:
-            batches = msgspec.json.decode(self._path.read_bytes(), type=list[list[UsageRow]])
-        except FileNotFoundError:
-            return
-        except (OSError, msgspec.DecodeError, RecursionError) as error:
-            logger.error("undelivered usage in %s can't be read and stays there: %s", self._path, error)
-            return
-        self._batches.extend(batches)
-        self._path.unlink()
+        """Takes over the usage that earlier processes could not deliver."""
+        for path in (self._path, *self._left_over):
+            try:
+                batches = msgspec.json.decode(path.read_bytes(), type=list[list[UsageRow]])
+            except FileNotFoundError:
+                continue
+            except (OSError, msgspec.DecodeError, RecursionError) as error:
+                logger.error("undelivered usage in %s can't be read and stays there: %s", path, error)
+                continue
+            self._batches.extend(batches)
+            path.unlink()
 
     async def _write(self, client: redis.asyncio.Redis, now: float) -> None:
         turn, self._turn = self._turn, None
@@ -165,3 +167,14 @@ class Outbox:
                 file.write(msgspec.json.encode(list(self._batches)))
         except OSError as error:
             logger.error("%d rows of usage are lost: %s", self.usage_backlog, error)
+
+
+def _backlog(folder: Path, slot: int) -> Path:
+    """Each of several processes has its own, named by its place and not by its id, so that the next one finds it."""
+    return folder / (f"usage-backlog.{slot}.json" if slot else "usage-backlog.json")
+
+
+def _left_over(folder: Path, processes: int) -> list[Path]:
+    """What was left by processes for which there is no place any more."""
+    taken = {_backlog(folder, slot) for slot in range(processes)}
+    return sorted(path for path in folder.glob("usage-backlog.*.json") if path not in taken)

@@ -12,20 +12,21 @@ import uvicorn
 from controlplane.domain.rollups import minute_of
 from controlplane.domain.routing import CoolDowns
 from controlplane.gateway.app import Gateway
+from controlplane.gateway.company import Company
 from controlplane.gateway.engine_samples import EngineSamples
 from controlplane.gateway.forward import Forwarder
 from controlplane.gateway.gates import Gates
 from controlplane.gateway.metering import Meter
 from controlplane.gateway.metrics import exposition
 from controlplane.gateway.outbox import Outbox
+from controlplane.gateway.owners import Owners
 from controlplane.gateway.routes import Routes
 from controlplane.gateway.sampling import Sampler
-from controlplane.gateway.server import Protocol
+from controlplane.gateway.server import Protocol, Server
 from controlplane.gateway.settings import GatewaySettings
 from controlplane.gateway.snapshot import Snapshots
 from controlplane.gateway.state_report import StateReport
 from controlplane.lib import tasks, valkey
-from controlplane.lib.http_server import Server
 from controlplane.lib.ids import new_id
 from controlplane.lib.upstream import Pools
 
@@ -41,25 +42,43 @@ class Process:
 
     def __init__(self, settings: GatewaySettings) -> None:
         self.settings = settings
-        gateway_id = self.gateway_id = new_id(8)
+        worker = settings.worker
+        gateway_id = self.gateway_id = new_id(8) if worker is None else worker.id
         self.meter = Meter()
         self.gates = Gates(self.meter, settings.overload_status)
         self.engine_samples = EngineSamples(self.gates)
         self.pools = Pools()
         self.cool_downs = CoolDowns()
-        self.snapshots = Snapshots(settings.folder, self.pools, self._routes_changed)
+        self.snapshots = Snapshots(settings.folder, self.pools, self._routes_changed, keep=settings.slot == 0)
         self.sampler = Sampler(self.meter, self.gates, f"gateway:{gateway_id}")
-        self.outbox = Outbox(self.meter, gateway_id, settings.folder)
+        self.outbox = Outbox(self.meter, gateway_id, settings.folder, settings.slot, settings.processes)
+        self.owners = Owners(self.gates)
+        self.company: Company | None = None
+        if worker is not None or settings.address:
+            self.company = Company(settings, gateway_id, self.owners, self.gates, self._figures)
+        figures = None if self.company is None else self.company.figures
         self.state_report = StateReport(self.gates, gateway_id, f"{settings.bind}:{settings.port}")
         self.app = Gateway(
             settings,
             snapshots=self.snapshots,
             forwarder=Forwarder(self.meter, self.gates, self.cool_downs),
-            metrics=lambda: exposition(self.meter, self.gates, self.sampler, self.snapshots, self.outbox),
+            owners=self.owners,
+            metrics=self._figures if figures is None else figures.own,
+            summed_metrics=None if figures is None else figures.together,
             on_startup=self._start,
             on_shutdown=self._stop,
         )
         self._tasks: list[asyncio.Task[None]] = []
+
+    def _figures(self) -> bytes:
+        return exposition(
+            self.meter,
+            self.gates,
+            self.sampler,
+            snapshots=self.snapshots,
+            outbox=self.outbox,
+            owners=self.owners,
+        )
 
     def _routes_changed(self, routes: Routes) -> None:
         self.cool_downs.keep_only(routes.pools)
@@ -89,7 +108,8 @@ class Process:
             ssl_certfile=settings.tls_cert or None,
             ssl_keyfile=settings.tls_key or None,
         )
-        return Server(config)
+        self._server = Server(config, self._leave)
+        return self._server
 
     async def _start(self) -> None:
         self.snapshots.load_from_disk()
@@ -105,6 +125,9 @@ class Process:
             asyncio.create_task(self.gates.quotas.run(), name="quotas"),
             asyncio.create_task(self._every_second(), name="every second"),
         ]
+        if self.company is not None:
+            await self.company.open(self.app.inside, self._server.server_state, self._client)
+            self._tasks.append(asyncio.create_task(self.company.members.run(self._client), name="members"))
         for task in self._tasks:
             task.add_done_callback(_end_with)
 
@@ -113,6 +136,8 @@ class Process:
             await asyncio.sleep(1.0 + AFTER_THE_SECOND_S - time.time() % 1.0)
             self.pools.sweep()
             self._turn()
+            if self.company is not None:
+                self.company.second()
 
     def _turn(self) -> None:
         now = time.time()
@@ -122,9 +147,16 @@ class Process:
         self.gates.second(self.engine_samples.newest(), time.monotonic())
         self.state_report.turn(now, time.monotonic())
 
+    async def _leave(self) -> None:
+        if self.company is not None:
+            await self.company.leave(self._client)
+
     async def _stop(self) -> None:
         await tasks.end(*self._tasks)
         self._turn()
+        if self.company is not None:
+            self.company.second()
+            await self.company.close(self._client)
         await self.gates.quotas.leave()
         await self.outbox.close(self._client)
         self.pools.close()

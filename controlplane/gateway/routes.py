@@ -38,6 +38,14 @@ class Routes:
             raise unknown_model(model)
         return deployment
 
+    def diverted_to(self, name: str) -> RoutedDeployment:
+        """Returns a deployment that another process sends a request to, whose key may not know it; raises GatewayError
+        404 when it has just gone."""
+        deployment = self.snapshot.deployments.get(name)
+        if deployment is None:
+            raise unknown_model(name)
+        return self.models[name]
+
     def _find_key(self, authorization: bytes | None) -> RoutedKey:
         if not authorization:
             raise invalid_key("No API key given. Send it as `Authorization: Bearer …`.")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Awaitable, Callable
 from typing import Any
+
+import uvicorn
 
 from controlplane.gateway.client import EXTENSION, Client
 from controlplane.lib import http_server
@@ -40,3 +44,15 @@ class Protocol(http_server.Protocol):
         super().resume_writing()
         for client in list(self._clients):
             client.ready()
+
+
+class Server(http_server.Server):
+    """A server that says before it closes its doors that it is about to."""
+
+    def __init__(self, config: uvicorn.Config, before_shutdown: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(config)
+        self._before_shutdown = before_shutdown
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._before_shutdown()
+        await super().shutdown(sockets)

@@ -14,6 +14,16 @@ MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
+class Worker:
+    """What the parent of several processes tells each of them. `folder` holds their sockets and what they counted."""
+
+    id: str
+    slot: int
+    listener: int  # descriptor of the listening socket that all share
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
 class GatewaySettings:
     """Settings of one gateway process."""
 
@@ -27,6 +37,15 @@ class GatewaySettings:
     drain_s: int
     body_limit_bytes: int
     overload_status: int = 503
+    processes: int = 1
+    address: str = ""  # under which gateways on other machines reach this one; empty: it is alone or has only siblings
+    peer_port: int = 0  # of the first process; 0 = any free one
+    worker: Worker | None = None
+
+    @property
+    def slot(self) -> int:
+        """The number of this process among those of the same parent."""
+        return 0 if self.worker is None else self.worker.slot
 
     @property
     def folder(self) -> Path:
@@ -49,6 +68,9 @@ def read_settings() -> GatewaySettings:
         drain_s=env.read_int("HEADWORKS_GATEWAY_DRAIN_S", 10, low=0, high=3600),
         body_limit_bytes=env.read_int("HEADWORKS_GATEWAY_BODY_LIMIT_MIB", 8, low=1, high=1024) * MIB,
         overload_status=read_overload_status(),
+        processes=env.read_int("HEADWORKS_GATEWAY_PROCESSES", 1, low=1, high=64),
+        address=env.read_str("HEADWORKS_GATEWAY_ADDRESS", ""),
+        peer_port=env.read_int("HEADWORKS_GATEWAY_PEER_PORT", 0, low=0, high=65535 - 64),
     )
 
 

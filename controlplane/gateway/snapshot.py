@@ -41,10 +41,11 @@ class _Head(msgspec.Struct):
 class Snapshots:
     """Holds the newest good snapshot. `source` is none, disk or valkey."""
 
-    def __init__(self, folder: Path, pools: Pools, on_change: Callable[[Routes], None]) -> None:
+    def __init__(self, folder: Path, pools: Pools, on_change: Callable[[Routes], None], *, keep: bool = True) -> None:
         self._path = folder / "snapshot.json"
         self._pools = pools
         self._on_change = on_change
+        self._keeps = keep  # one of several processes does
         self._raw = b""
         self._refusal = ""  # why the newest document in Valkey was not taken
         self.routes: Routes | None = None
@@ -123,7 +124,7 @@ class Snapshots:
         self.source = source
         self.routes = compile_routes(snapshot, self._pools)
         self._on_change(self.routes)
-        if source == "valkey":
+        if source == "valkey" and self._keeps:
             self._keep(raw)
 
     def _refuse(self, why: str, source: str) -> None:

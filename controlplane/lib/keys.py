@@ -105,3 +105,13 @@ def quota_gateways() -> str:
 def gateway_state(gateway_id: str) -> str:
     """String with a short life: the GatewayState of one gateway process."""
     return f"{NAMESPACE}:gateway-state:{gateway_id}"
+
+
+def gateway_members() -> str:
+    """Sorted set: gateway process -> milliseconds of its last beat, by Valkey's clock."""
+    return f"{NAMESPACE}:gateway-members"
+
+
+def gateway_member_words() -> str:
+    """Hash: gateway process -> the Member document of its last beat."""
+    return f"{NAMESPACE}:gateway-member-words"

@@ -22,6 +22,7 @@ class Place:
     running: int = 0  # requests that have a seat here
     leaving: bool = False
     rests_until: float = 0.0
+    elsewhere_tokens: int = 0  # of its KV tokens that another gateway process holds: the ledger's capacity is less them
     turn: int = 0  # grows with each request that it gets, so that equals take turns
 
     settled_at: float = field(init=False)  # from then on it neither starts slowly nor rests

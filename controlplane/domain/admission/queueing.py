@@ -21,7 +21,7 @@ from controlplane.domain.admission.fair_queue import FairQueue
 from controlplane.domain.admission.place import Place
 from controlplane.domain.admission.policy import Policy
 from controlplane.domain.admission.rate import Rate
-from controlplane.domain.admission.serving import Serving
+from controlplane.domain.admission.serving import NOTHING_ELSEWHERE, Serving
 from controlplane.domain.admission.tenants import Tenants
 from controlplane.domain.admission.ticket import Answer, Dispatch, Queued, Refusal, Refused, Ticket
 
@@ -125,11 +125,16 @@ class Admission:
     # -- replicas and time -----------------------------------------------------------------------------------------
 
     def set_replicas(
-        self, seats: Mapping[str, int], capacity_tokens: Mapping[str, int | None], now: float
+        self,
+        seats: Mapping[str, int],
+        capacity_tokens: Mapping[str, int | None],
+        now: float,
+        elsewhere: Mapping[str, tuple[int, int]] = NOTHING_ELSEWHERE,
     ) -> list[Answer]:
         """Takes over which replicas are ready, with their seats and KV capacity. One that is gone from the list gets
-        nothing new and is forgotten when its last request has ended."""
-        self.serving.set(seats, capacity_tokens, now)
+        nothing new and is forgotten when its last request has ended. `elsewhere` is what other gateway processes hold
+        in them: (requests, KV tokens)."""
+        self.serving.set(seats, capacity_tokens, now, elsewhere)
         return self.fill(now)
 
     def rest(self, replica_id: str, until: float) -> None:

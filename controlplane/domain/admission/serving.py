@@ -13,6 +13,7 @@ from controlplane.domain.admission.place import Place
 from controlplane.domain.admission.ticket import Ticket
 
 MOST_SESSIONS = 4096
+NOTHING_ELSEWHERE: Mapping[str, tuple[int, int]] = {}
 
 
 class Serving:
@@ -30,17 +31,28 @@ class Serving:
         self.settled_at = 0.0  # from then on none starts slowly or rests
         self._sessions: dict[str, str] = {}  # affinity -> replica id, the oldest first
 
-    def set(self, seats: Mapping[str, int], capacity_tokens: Mapping[str, int | None], now: float) -> None:
+    def set(
+        self,
+        seats: Mapping[str, int],
+        capacity_tokens: Mapping[str, int | None],
+        now: float,
+        elsewhere: Mapping[str, tuple[int, int]] = NOTHING_ELSEWHERE,
+    ) -> None:
         """Takes over which replicas are ready. One that is gone from the list gets nothing new and is forgotten when
-        its last request has ended."""
+        its last request has ended. `elsewhere` is what others hold in them: (requests, KV tokens)."""
         for replica_id, count in seats.items():
             place = self.places.get(replica_id)
             if place is None:
                 # the first ones have nobody to spare them the load
                 ready_at = now if self.places else now - placing.SLOW_START_S
                 place = self.places[replica_id] = Place(replica_id, count, ready_at)
-            place.seats, place.leaving = count, False
-            place.ledger.capacity_tokens = capacity_tokens.get(replica_id)
+            capacity, (requests, tokens) = capacity_tokens.get(replica_id), elsewhere.get(replica_id, (0, 0))
+            place.seats, place.leaving, place.elsewhere_tokens = max(0, count - requests), False, 0
+            if capacity is not None and tokens:
+                place.elsewhere_tokens = min(tokens, capacity)
+                capacity -= place.elsewhere_tokens
+                place.seats = place.seats if capacity else 0
+            place.ledger.capacity_tokens = capacity
         for replica_id in [one for one in self.places if one not in seats]:
             self.places[replica_id].leaving = True
             if not self.places[replica_id].running:
@@ -113,7 +125,7 @@ class Serving:
 
     def _add_up(self) -> None:
         serving = [place for place in self.places.values() if not place.leaving]
-        known = [one for place in serving if (one := place.ledger.capacity_tokens) is not None]
+        known = [one + place.elsewhere_tokens for place in serving if (one := place.ledger.capacity_tokens) is not None]
         self.count, self.seats = len(serving), sum(place.seats for place in serving)
         self.largest = self.kv_tokens = None
         if known and len(known) == len(serving):

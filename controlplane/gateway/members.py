@@ -1,0 +1,302 @@
+"""The other gateway processes: who lives, how they are reached, what they still hold of deployments that moved.
+
+Guarantees
+    A process counts while a connection to it stands on which nothing is said: its death is known as soon as the kernel
+    closes that, and one that refuses connections is dead at once. It must also have beaten lately in Valkey: processes
+    of other machines within its time to live, those of the same parent within `SILENT_S` (a machine that is short of
+    CPU shall not move deployments to and fro).
+    Without Valkey the list stays as it was, less the dead, and processes of the same parent still find each other by
+    their sockets' folder.
+    A new process is `joining` for `JOINING_S`, so that the others can tell it beforehand what they hold.
+Concurrency
+    One event loop. `run` is one task; a connection to each process is made by a task of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import redis.asyncio
+
+from controlplane.gateway.passing import PeerPool
+from controlplane.lib import gateway_members, tasks, valkey
+from controlplane.lib.gateway_members import Member
+
+logger = logging.getLogger(__name__)
+
+BEAT_S = 0.4
+VALKEY_LIMIT_S = 1.0
+SILENT_S = 5.0
+JOINING_S = 1.0
+SOCKET = ".sock"
+
+Held = dict[str, tuple[int, int]]  # replica id -> (requests, KV tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another gateway process, and the connections to it."""
+
+    id: str
+    pool: PeerPool
+
+
+class _Watch(asyncio.Protocol):
+    """A connection on which nothing is said."""
+
+    transport: asyncio.BaseTransport
+
+    def __init__(self, on_lost: Callable[[_Watch], None]) -> None:
+        self._on_lost = on_lost
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._on_lost(self)
+
+
+@dataclass(slots=True, eq=False)
+class _Known:
+    member: Member
+    peer: Peer
+    beaten_at: float
+    is_up: bool = False
+    watch: _Watch | None = None
+    connecting: asyncio.Task[None] | None = field(default=None, repr=False)
+
+
+class Members:
+    """What this process knows of the others. `me` is what it says of itself; `on_change` is called when the list
+    changes, `on_held` with what others hold."""
+
+    def __init__(
+        self,
+        me: Member,
+        folder: Path | None,
+        *,
+        on_change: Callable[[], None],
+        holds: Callable[[Iterable[str]], Held],
+        on_held: Callable[[Held], None],
+    ) -> None:
+        self.me = me
+        self.valkey_up = False
+        self.ids: tuple[str, ...] = (me.id,)  # of those that own deployments
+        self._folder = folder
+        self._on_change = on_change
+        self._holds = holds
+        self._on_held = on_held
+        self._known: dict[str, _Known] = {}
+        self._held: Held = {}
+        self._joined_at = time.monotonic()
+        self._looked = False
+        self._news = asyncio.Event()
+
+    # -- what others ask ---------------------------------------------------------------------------------------------
+
+    def peer(self, member_id: str) -> Peer:
+        """Returns the way to one of `ids`."""
+        return self._known[member_id].peer
+
+    @property
+    def siblings(self) -> Mapping[str, Peer]:
+        """The living processes of the same parent: they stand behind the same port."""
+        group = self.me.group
+        return {
+            one.peer.id: one.peer for one in self._known.values() if one.is_up and group and one.member.group == group
+        }
+
+    def refused(self, peer: Peer) -> None:
+        """A connection to a process was refused: it counts no more, until it takes one."""
+        known = self._known.get(peer.id)
+        if known is not None:
+            self._down(known)
+            self._count()
+            self._news.set()
+
+    async def look_again(self) -> None:
+        """Has the list read at once, and gives that a moment."""
+        self._news.set()
+        await asyncio.sleep(0.05)
+
+    # -- the task ----------------------------------------------------------------------------------------------------
+
+    async def run(self, client: redis.asyncio.Redis) -> None:
+        """Beats and looks; ends only when cancelled."""
+        while True:
+            await self.look(client)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(BEAT_S):
+                    await self._news.wait()
+            self._news.clear()
+
+    async def look(self, client: redis.asyncio.Redis) -> None:
+        """Says once that we live, and takes over who else does."""
+        now = time.monotonic()
+        has_waited = now - self._joined_at > JOINING_S
+        if self.me.state == "joining" and (has_waited or (self._looked and not self._others_are_active())):
+            self.me = msgspec.structs.replace(self.me, state="active")
+        self._looked = True
+        self.me = msgspec.structs.replace(self.me, held=self._holds(self._future_ids()))
+        beaten: gateway_members.Beaten | None = None
+        try:
+            async with asyncio.timeout(VALKEY_LIMIT_S):
+                beaten = await gateway_members.beat(client, self.me)
+        except valkey.ERRORS as error:
+            if self.valkey_up:
+                logger.warning("Valkey does not answer (%s); going on with the processes that are known", error)
+        self.valkey_up = beaten is not None
+        self._take(beaten, time.monotonic())
+        self._count()
+        await self._connect_all()
+        self._count()
+        self._tell_held()
+
+    async def leave(self, client: redis.asyncio.Redis) -> None:
+        """Says that we own nothing any more, before the others find our door closed."""
+        self.me = msgspec.structs.replace(self.me, state="leaving")
+        self._count()
+        await self.look(client)
+
+    async def close(self, client: redis.asyncio.Redis) -> None:
+        """Takes us out of the list, and closes all connections."""
+        with contextlib.suppress(*valkey.ERRORS):
+            async with asyncio.timeout(VALKEY_LIMIT_S):
+                await gateway_members.leave(client, self.me.id)
+        connecting = [known.connecting for known in self._known.values()]
+        for known in list(self._known.values()):
+            known.is_up = False
+            self._forget(known)
+        await tasks.end(*connecting)
+
+    def sweep(self) -> None:
+        """Keeps the time limits of connections; call it once a second."""
+        for known in self._known.values():
+            known.peer.pool.sweep()
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _take(self, beaten: gateway_members.Beaten | None, now: float) -> None:
+        found = {} if beaten is None else {one.id: one for one in beaten.members if self._reaches(one)}
+        for member in found.values():
+            self._know(member, now)
+        near = self._near()
+        for member_id, path in near.items():
+            if member_id not in self._known:
+                self._know(Member(member_id, group=self.me.group, path=path), now)
+        for known in list(self._known.values()):
+            member_id = known.peer.id
+            if beaten is None or member_id in found:
+                known.beaten_at = now
+            elif member_id in near:
+                if now - known.beaten_at > SILENT_S and known.is_up:
+                    logger.warning("the gateway process %s has said nothing for %g s", member_id, SILENT_S)
+                    self._down(known)
+            elif beaten.on_time or now - known.beaten_at > SILENT_S:
+                self._forget(known)
+
+    def _reaches(self, member: Member) -> bool:
+        """Both ways: who can't be asked by others may not own what they are asked for."""
+        if member.group and member.group == self.me.group:
+            return bool(member.path)
+        return member.address is not None and self.me.address is not None
+
+    def _near(self) -> dict[str, str]:
+        """The sockets of processes that the same parent has started, which may be dead."""
+        if self._folder is None:
+            return {}
+        found = {path.stem: str(path) for path in self._folder.glob(f"*{SOCKET}")}
+        found.pop(self.me.id, None)
+        return found
+
+    def _know(self, member: Member, now: float) -> None:
+        known = self._known.get(member.id)
+        if known is not None:
+            known.member = member
+            return
+        path = member.path if member.group and member.group == self.me.group else ""
+        pool = PeerPool(path, member.address, member.token)
+        self._known[member.id] = _Known(member, Peer(member.id, pool), now)
+
+    async def _connect_all(self) -> None:
+        """Gives those that are not connected a moment to be, so that a list is not counted before it is known."""
+        wanted = [one for one in self._known.values() if one.watch is None]
+        for known in wanted:
+            if known.connecting is None:
+                known.connecting = asyncio.create_task(self._connect(known), name=f"watch {known.peer.id}")
+        waiting = [one.connecting for one in wanted if one.connecting is not None]
+        if waiting:
+            await asyncio.wait(waiting, timeout=0.1)
+
+    async def _connect(self, known: _Known) -> None:
+        watch = _Watch(lambda lost: self._lost(known, lost))
+        known.watch = watch
+        try:
+            await known.peer.pool.watch(lambda: watch)
+        except OSError:  # TimeoutError is one
+            known.watch = None
+            self._down(known)
+        else:
+            known.is_up = known.watch is watch  # else it was lost at once
+        known.connecting = None
+        self._count()
+
+    def _lost(self, known: _Known, watch: _Watch) -> None:
+        """The connection has ended: because its process has, or because it was silent for long."""
+        if known.watch is not watch:
+            return
+        known.watch = None
+        if known.is_up and known.connecting is None:
+            known.connecting = asyncio.create_task(self._connect(known), name=f"watch {known.peer.id}")
+
+    def _down(self, known: _Known) -> None:
+        if known.is_up:
+            logger.warning("the gateway process %s is gone", known.peer.id)
+        known.is_up = False
+        watch, known.watch = known.watch, None
+        if watch is not None:
+            watch.transport.close()
+
+    def _forget(self, known: _Known) -> None:
+        self._known.pop(known.peer.id, None)
+        if known.connecting is not None:
+            known.connecting.cancel()
+            known.watch = None
+        self._down(known)
+        known.peer.pool.retire()
+
+    def _others_are_active(self) -> bool:
+        return any(one.is_up and one.member.state == "active" for one in self._known.values())
+
+    def _future_ids(self) -> tuple[str, ...]:
+        """Those that will own deployments once everybody has joined."""
+        living = [self.me, *(one.member for one in self._known.values() if one.is_up)]
+        return tuple(sorted(one.id for one in living if one.state != "leaving"))
+
+    def _count(self) -> None:
+        living = [self.me, *(one.member for one in self._known.values() if one.is_up)]
+        staying = [one for one in living if one.state != "leaving"]
+        counted = [one for one in staying if one.state == "active"] or staying
+        ids = tuple(sorted(one.id for one in counted)) or (self.me.id,)
+        if ids != self.ids:
+            logger.info("deployments are shared out among the gateway processes %s", ", ".join(ids))
+            self.ids = ids
+            self._on_change()
+
+    def _tell_held(self) -> None:
+        held: Held = {}
+        for known in self._known.values():
+            if known.is_up or known.member.state == "leaving":  # its door is closed then
+                for replica_id, (requests, tokens) in known.member.held.items():
+                    before = held.get(replica_id, (0, 0))
+                    held[replica_id] = (before[0] + requests, before[1] + tokens)
+        if held != self._held:
+            self._held = held
+            self._on_held(held)
