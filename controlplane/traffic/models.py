@@ -142,3 +142,15 @@ class Price(models.Model):
 
     def __str__(self) -> str:
         return str(self.deployment_id)
+
+
+class Slo(models.Model):
+    """How fast a deployment is meant to be: seats are lowered and waits are cut by it. None = nothing is promised."""
+
+    deployment = models.OneToOneField("deployments.Deployment", on_delete=models.CASCADE, related_name="slo")
+    ttft_s = models.FloatField(null=True)
+    tpot_s = models.FloatField(null=True)
+    version = models.PositiveIntegerField(default=1)
+
+    def __str__(self) -> str:
+        return str(self.deployment_id)

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 def add_rules(content: RoutingSnapshot) -> RoutingSnapshot:
-    """Returns the snapshot with the rules, from the rows; seven queries whatever there is."""
+    """Returns the snapshot with the rules, from the rows; eight queries whatever there is."""
     common, own = _tiers()
     shares: dict[str, dict[str, TenantShare]] = defaultdict(dict)
     for share in rule_selectors.shares():
@@ -31,6 +31,7 @@ def add_rules(content: RoutingSnapshot) -> RoutingSnapshot:
         row.deployment.name: RoutedPrice(row.prompt_per_million, row.completion_per_million)
         for row in rule_selectors.prices()
     }
+    slos = {row.deployment.name: row for row in rule_selectors.slos()}
     deployments = {
         name: replace(
             deployment,
@@ -38,6 +39,8 @@ def add_rules(content: RoutingSnapshot) -> RoutingSnapshot:
             shares=shares.get(name, {}),
             ladder=ladders.get(name),
             price=prices.get(name),
+            ttft_target_s=slos[name].ttft_s if name in slos else None,
+            tpot_target_s=slos[name].tpot_s if name in slos else None,
         )
         for name, deployment in content.deployments.items()
     }

@@ -7,7 +7,7 @@ from django.db.models import FloatField, OuterRef, QuerySet, Subquery, Sum
 from controlplane.deployments.models import Deployment
 from controlplane.domain.errors import RefusedError
 from controlplane.traffic import owners
-from controlplane.traffic.models import KeyTier, Ladder, Price, Quota, Share, Tier
+from controlplane.traffic.models import KeyTier, Ladder, Price, Quota, Share, Slo, Tier
 
 TIER_FIELDS = (
     "weight", "queue_most", "queue_most_bytes", "longest_wait_s", "total_base_s", "total_per_token_s", "kv_share",
@@ -109,6 +109,19 @@ def price(deployment: str) -> Price:
     found = prices().filter(deployment__name=deployment).first()
     if found is None:
         raise _missing("price", deployment)
+    return found
+
+
+def slos() -> QuerySet[Slo]:
+    """Returns objectives with their deployment."""
+    return Slo.objects.select_related("deployment").order_by("id")
+
+
+def slo(deployment: str) -> Slo:
+    """Returns the objective of a deployment; refuses where it has none."""
+    found = slos().filter(deployment__name=deployment).first()
+    if found is None:
+        raise _missing("slo", deployment)
     return found
 
 

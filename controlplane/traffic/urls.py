@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from controlplane.api import addresses  # noqa: F401  registers <name:…> and <number:…>
-from controlplane.traffic.api import gateway, ladders, quotas, shares, tiers, usage
+from controlplane.traffic.api import gateway, ladders, quotas, shares, slos, tiers, usage
 
 urlpatterns = [
     path("usage/", usage.UsageView.as_view()),
@@ -21,6 +21,8 @@ urlpatterns = [
     path("deployments/<name:deployment>/ladder/", ladders.LadderView.as_view()),
     path("gateway/", gateway.GatewayView.as_view()),
     path("gateway/<name:deployment>/", gateway.GatewayDeploymentView.as_view()),
+    path("slos/", slos.SlosView.as_view()),
+    path("deployments/<name:deployment>/slo/", slos.SloView.as_view()),
     path("prices/", ladders.PricesView.as_view()),
     path("deployments/<name:deployment>/price/", ladders.PriceView.as_view()),
 ]

@@ -40,6 +40,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "put_key_tier": {"tier": "batch"},
     "put_quota": {"tokens_per_day": 1},
     "put_ladder": {"steps": []},
+    "put_slo": {"ttft_s": 1, "tpot_s": 0.08},
     "put_price": {"prompt_per_million": 1, "completion_per_million": 2},
     "label_node": {"labels": {"rack": "r1"}},
 }

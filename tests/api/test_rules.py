@@ -173,6 +173,24 @@ def test_a_price_and_the_tier_of_a_key_reach_the_gateways(administrator: APIClie
     assert found.keys[key.key_hash].tier == "batch"
 
 
+def test_how_fast_a_deployment_is_meant_to_be_reaches_the_gateways(operator: APIClient) -> None:
+    url = "/api/v1/deployments/chat/slo/"
+    assert operator.get(url).status_code == 404
+    assert operator.put(url, {"ttft_s": 1.5}).status_code == 201
+    assert operator.get(url).json() == {"deployment": "chat", "ttft_s": 1.5, "tpot_s": None, "version": 1}
+    assert (snapshot().deployments["chat"].ttft_target_s, snapshot().deployments["chat"].tpot_target_s) == (1.5, None)
+    assert operator.put(url, {"ttft_s": 1.5, "tpot_s": 0.08}).status_code == 200
+    assert snapshot().deployments["chat"].tpot_target_s == 0.08
+    assert operator.delete(url).status_code == 204
+    assert snapshot().deployments["chat"].ttft_target_s is None
+
+
+@pytest.mark.parametrize("wrong", [{"ttft_s": 0}, {"ttft_s": -1}, {"tpot_s": 1e9}, {"tpot_s": "fast"}])
+def test_an_absurd_objective_is_refused_by_its_field(operator: APIClient, wrong: dict[str, object]) -> None:
+    refused = operator.put("/api/v1/deployments/chat/slo/", wrong)
+    assert refused.status_code == 400 and list(error(refused)["details"]["fields"]) == list(wrong)
+
+
 def test_rules_go_with_what_they_belong_to(administrator: APIClient) -> None:
     administrator.put("/api/v1/tenants/shop/quotas/q/", {"tokens_per_day": 5})
     administrator.put("/api/v1/tenants/shop/shares/chat/", {"guaranteed": 0.5})

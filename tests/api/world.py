@@ -19,7 +19,7 @@ from controlplane.fleet.models import Accelerator, Reservation
 from controlplane.journal.services import record
 from controlplane.journal.services.record import SYSTEM
 from controlplane.traffic.models import UsageMinute
-from controlplane.traffic.services import ladders, quotas, shares, tiers
+from controlplane.traffic.services import ladders, quotas, shares, slos, tiers
 from controlplane.traffic.services.quotas import QuotaWish
 from controlplane.traffic.services.shares import ShareWish
 from controlplane.traffic.services.tiers import TierWish
@@ -125,6 +125,7 @@ def make_rules(deployment: str, tenant: str) -> None:
     quotas.apply(actor=SYSTEM, tenant=tenant, name="daily", wish=QuotaWish({"tokens_per_day": 1000}))
     shares.apply(actor=SYSTEM, tenant=tenant, deployment=deployment, wish=ShareWish(guaranteed=0.1))
     ladders.apply(actor=SYSTEM, deployment=deployment, wish=Ladder((Step("cap_tokens"),)))
+    slos.apply(actor=SYSTEM, deployment=deployment, ttft_s=1.0, tpot_s=0.08)
     ladders.apply_price(actor=SYSTEM, deployment=deployment, wish=Price(0.1, 0.4))
 
 
