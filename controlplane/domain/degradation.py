@@ -79,6 +79,19 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class LevelChange:
+    """A `Change` on its way from a gateway to the journal. `kind` is that of the step that was climbed, or left."""
+
+    deployment: str
+    at: float  # UTC seconds
+    before: int
+    after: int
+    kind: str
+    why: str
+    saturation: float
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """A request. `max_tokens` None = it named none, and may answer at length."""
 

@@ -90,7 +90,7 @@ class Forwarder:
             raise no_replica(call.ask.model)
         if gate.degrader.level:
             gate = self._degrade(call, gate)
-        elif call.diverted_from:
+        elif call.diverted_from and not call.degraded:
             call.degraded = f"model={gate.name}"
         ticket = gate.ticket(call.ask, call.path, key.tenant, key.tier, call.arrived_at)
         call.gate, call.ticket = gate, ticket

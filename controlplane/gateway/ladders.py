@@ -12,15 +12,17 @@ Concurrency
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from controlplane.domain.degradation import Asked, Change, Outcome, Saturation, Signal, saturation
+from controlplane.domain.degradation import Asked, Outcome, Saturation, Signal, saturation
 from controlplane.domain.routing import RoutedDeployment, RoutedKey
 from controlplane.gateway.asks import Ask
 from controlplane.gateway.client import Headers
 from controlplane.gateway.errors import shed
 from controlplane.gateway.gate import Gate
+from controlplane.gateway.ladder_news import LadderNews
 from controlplane.gateway.signals import NOTHING, EngineSample
 
 logger = logging.getLogger(__name__)
@@ -43,7 +45,7 @@ class Ladders:
     """Moves all gates of a process on their ladders, and applies these to requests."""
 
     def __init__(self, gates: Mapping[str, Gate], refused_status: int) -> None:
-        self.changes: list[tuple[str, Change]] = []  # (deployment, what changed), for the journal
+        self.news = LadderNews()
         self._gates = gates
         self._refused_status = refused_status
         self._seen: dict[str, _Seen] = {}
@@ -52,7 +54,7 @@ class Ladders:
         """Takes one second of a gate; `now` is of the monotonic clock."""
         change = gate.degrader.observe(self._saturation(gate, samples, now), now, frozen=gate.is_frozen)
         if change is not None:
-            self.changes.append((gate.name, change))
+            self.news.add(gate.name, change, time.time())
             logger.warning("%s: degradation level %d -> %d: %s", gate.name, change.before, change.after, change.why)
 
     def forget(self, name: str) -> None:

@@ -102,6 +102,17 @@ def quota_gateways() -> str:
     return f"{NAMESPACE}:quota-gateways"
 
 
+def quota_use_known() -> str:
+    """String: since when (UTC seconds) what was used of days and months is told from the rows; missing = Valkey is new,
+    or has lost its data."""
+    return f"{NAMESPACE}:quota-use-known"
+
+
+def ladder_changes() -> str:
+    """Stream: LevelChange documents of the gateways in field `change`; gone when they stand in the journal."""
+    return f"{NAMESPACE}:ladder-changes"
+
+
 def gateway_state(gateway_id: str) -> str:
     """String with a short life: the GatewayState of one gateway process."""
     return f"{NAMESPACE}:gateway-state:{gateway_id}"

@@ -127,14 +127,14 @@ async def test_waiting_for_too_long_climbs_the_ladder_and_calm_comes_down(start_
         for second in range(15):
             ladders.look_at(gate, {}, begin + second)
         assert gate.degrader.level == 1
-        [(name, change)] = ladders.changes
-        assert (name, change.before, change.after, change.step.kind) == ("chat", 0, 1, "cap_tokens")
+        [change] = ladders.news.untold
+        assert (change.deployment, change.before, change.after, change.kind) == ("chat", 0, 1, "cap_tokens")
         free.set()
         await asyncio.gather(*tasks)
         for second in range(60):
             ladders.look_at(gate, {}, begin + 15 + second)
         assert gate.degrader.level == 0
-        assert [one.after for _, one in ladders.changes] == [1, 0]
+        assert [one.after for one in ladders.news.untold] == [1, 0]
         await gateway.until_idle()
     is_at_rest(gateway)
 

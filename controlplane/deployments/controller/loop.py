@@ -17,7 +17,7 @@ import psycopg
 import redis
 from django.db import DatabaseError, InterfaceError, connection
 
-from controlplane.deployments.controller import ingest_nodes
+from controlplane.deployments.controller import ingest_nodes, rules
 from controlplane.deployments.controller.carry_out import Reconciler
 from controlplane.deployments.controller.ingest import Intake
 from controlplane.deployments.controller.leadership import Leadership, LostError
@@ -90,6 +90,7 @@ class Controller:
             self._dirty = self._reconciler.run(now)
             self._decided_at = now
             self._publisher.run(now)
+            rules.do_all(self._client)
 
     def _lead(self) -> bool:
         if self._leadership.leads:

@@ -21,6 +21,13 @@ def window_of(kind: Kind, now: float) -> tuple[int, float]:
     return 0, FOREVER
 
 
+def start_of(kind: Kind, number: int) -> float:
+    """Returns when a calendar window begins, in UTC seconds; what has none begins with the epoch."""
+    if kind == "day":
+        return float(number * DAY_S)
+    return float(_first_day(number) * DAY_S) if kind == "month" else 0.0
+
+
 def _year_and_month(days: int) -> tuple[int, int]:
     """The civil calendar from a day number, in whole numbers, so that Valkey's script can do the very same.
 
