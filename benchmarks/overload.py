@@ -1,221 +1,138 @@
 """Overload on a real engine: goodput of the bare engine and of the gateway before it, in one run.
 
-Open-loop Poisson arrivals of streams (20-150 prompt and 20-60 output tokens), each rate in turn on both arms.
-*Goodput* is whole answers a second inside the SLO (TTFT, mean TPOT). One engine serves both arms, one after the other,
-with a pause in which it runs empty.
+*Goodput* is whole answers a second inside the objective (TTFT, mean TPOT). First the bare engine's best is sought over
+rates; then both arms get 1.5 and 2.3 times the rate of that best, in turn, with pauses in which the engine runs empty.
 
-    python -m benchmarks.overload --python ENGINE_PYTHON --model MODEL_FOLDER --rates 6,8,12,18 --seconds 20
+    python -m benchmarks.overload --home .headworks                                  # an installation that runs
+    python -m benchmarks.overload --python ENGINE_PYTHON --model MODEL_FOLDER        # engine and gateway of its own
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import json
 import os
-import random
-import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
-from benchmarks.processes import free_port, running
-from controlplane.domain.routing import SNAPSHOT_SCHEMA, RoutedDeployment, RoutedKey, RoutedReplica, RoutingSnapshot
-from controlplane.lib import ids, wire
+from benchmarks.open_loop import REFUSED, Arm, Slo, offer
+from benchmarks.overload_arms import installed, own
+from benchmarks.processes import ROOT
 
-KEY = "hw-bench-key-0123456789"
-NAME = "smollm2"
-KV_TOKENS = 46_592  # 1 GiB of SmolLM2's cache
-START_LIMIT_S = 240.0
 EMPTY_S = 3.0
-WORDS = ["the", "river", "runs", "past", "an", "old", "mill", "and", "brings", "new", "water", "to", "sea"]
+WARM_RATE, WARM_S = 2.0, 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Slo:
-    ttft_s: float
-    tpot_s: float
-
-
-@dataclass(slots=True)
-class Outcome:
-    """One request as its client saw it."""
-
-    status: int = 0
-    ttft_s: float = 0.0
-    tpot_s: float = 0.0
-    told_s: float = 0.0  # until the head of the answer
-
-    def is_good(self, slo: Slo) -> bool:
-        return self.status == 200 and self.ttft_s <= slo.ttft_s and self.tpot_s <= slo.tpot_s
-
-
-@dataclass(slots=True)
-class Arm:
-    """Where one arm's requests go."""
-
-    name: str
-    port: int
-    key: str
-    outcomes: dict[float, list[Outcome]] = field(default_factory=dict)
-
-
-async def ask(arm: Arm, body: bytes) -> Outcome:
-    """Sends one stream and returns what came of it."""
-    found, began = Outcome(), time.perf_counter()
-    head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nconnection: close\r\n"
-    head += f"authorization: Bearer {arm.key}\r\ncontent-length: {len(body)}\r\n\r\n"
-    try:
-        reader, writer = await asyncio.open_connection("127.0.0.1", arm.port, limit=1 << 20)
-    except OSError:
-        return found
-    try:
-        writer.write(head.encode() + body)
-        first = await reader.readline()
-        found.told_s = time.perf_counter() - began
-        status, events, first_at, last_at = int(first.split()[1]), 0, 0.0, 0.0
-        while line := await reader.readline():
-            if line.startswith(b"data: {") and b'"content":' in line:
-                last_at = time.perf_counter()
-                first_at = first_at or last_at
-                events += 1
-            elif line.startswith(b"data: [DONE]"):
-                found.status = status
-        if status != 200:
-            found.status = status
-        elif events:
-            found.ttft_s = first_at - began
-            found.tpot_s = (last_at - first_at) / max(1, events - 1)
-        else:
-            found.status = 0
-    except (OSError, ValueError, asyncio.IncompleteReadError, IndexError):
-        pass
-    finally:
-        writer.close()
-    return found
-
-
-def make_body(chance: random.Random) -> bytes:
-    text = " ".join(chance.choice(WORDS) for _ in range(chance.randint(10, 130)))
-    messages = [{"role": "user", "content": text}]
-    fields = {"model": NAME, "messages": messages, "max_tokens": chance.randint(20, 60), "stream": True}
-    return json.dumps({**fields, "ignore_eos": True, "temperature": 0.0}).encode()
-
-
-async def offer(arm: Arm, rate: float, seconds: float, seed: int) -> None:
-    """Offers `rate` requests a second for a time and waits for all of them."""
-    chance = random.Random(seed)
-    tasks: list[asyncio.Task[Outcome]] = []
-    at, until = time.perf_counter(), time.perf_counter() + seconds
-    while at < until:
-        at += chance.expovariate(rate)
-        await asyncio.sleep(max(0.0, at - time.perf_counter()))
-        tasks.append(asyncio.create_task(ask(arm, make_body(chance))))
-    arm.outcomes.setdefault(rate, []).extend(await asyncio.gather(*tasks))
-
-
-def show(arms: list[Arm], slo: Slo, seconds: float) -> None:
-    print(f"\nSLO: TTFT {slo.ttft_s:g} s, TPOT {slo.tpot_s * 1000:g} ms; requests a second")
-    print(f"  {'offered':>8}  {'arm':10}{'goodput':>8}{'whole':>8}{'in SLO':>8}{'refused':>9}{'told p99':>10}")
-    for rate in arms[0].outcomes:
-        for arm in arms:
-            rows = arm.outcomes[rate]
-            good = sum(one.is_good(slo) for one in rows)
-            whole = sum(one.status == 200 for one in rows)
-            told = sorted(one.told_s for one in rows if one.status in (429, 503))
-            p99 = f"{told[int(0.99 * (len(told) - 1))]:.2f} s" if told else "-"
-            share = f"{good / whole:.0%}" if whole else "-"
-            figures = f"{good / seconds:>8.2f}{whole / seconds:>8.2f}{share:>8}{len(told) / seconds:>9.2f}{p99:>10}"
-            print(f"  {rate:>8g}  {arm.name:10}{figures}")
-
-
-@contextlib.contextmanager
-def engine(python: str, model: str, folder: Path, seats: int) -> Iterator[int]:
-    """Yields the port of a real vLLM that answers."""
-    port = free_port()
-    command = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", model, "--served-model-name", NAME]
-    command += ["--host", "127.0.0.1", "--port", str(port), "--max-model-len", "2048", "--enforce-eager"]
-    command += ["--max-num-seqs", str(seats), "--disable-uvicorn-access-log"]
-    environment = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
-    with running(command, environment, folder / "engine.log") as process:
-        deadline = time.monotonic() + START_LIMIT_S
-        while time.monotonic() < deadline and process.poll() is None:
-            with contextlib.suppress(OSError):
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2)
-                break
-            time.sleep(1.0)
-        else:
-            raise RuntimeError(f"the engine did not start; see {(folder / 'engine.log').read_text()[-2000:]}")
-        yield port
-
-
-@contextlib.contextmanager
-def gateway(engine_port: int, folder: Path, slo: Slo, seats: int) -> Iterator[int]:
-    """Yields the port of a gateway before the engine; its snapshot lies on disk, so it needs no Valkey."""
-    url = f"http://127.0.0.1:{engine_port}"
-    replica = RoutedReplica("r0", url, "k", NAME, kv_capacity_tokens=KV_TOKENS, max_num_seqs=seats)
-    deployment = RoutedDeployment(
-        "d", NAME, "vllm", False, (replica,), ttft_target_s=slo.ttft_s, tpot_target_s=slo.tpot_s
-    )
-    key = RoutedKey("k", "t", "bench", tier="interactive")
-    known = {ids.secret_hash(KEY): key}
-    snapshot = RoutingSnapshot(SNAPSHOT_SCHEMA, 1, time.time(), {NAME: deployment}, {NAME: NAME}, known)
-    (folder / "home" / "gateway").mkdir(parents=True, exist_ok=True)
-    (folder / "home" / "gateway" / "snapshot.json").write_bytes(wire.encode(snapshot))
-    port = free_port()
-    environment = {"REDIS_URL": f"unix://{folder}/none.sock", "HEADWORKS_HOME": str(folder / "home")}
-    environment["HEADWORKS_GATEWAY_PORT"] = str(port)
-    with running([sys.executable, "-m", "controlplane.gateway"], environment, folder / "gateway.log"):
-        for _ in range(100):
-            with contextlib.suppress(OSError):
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2)
-                break
-            time.sleep(0.1)
-        yield port
-
-
-async def compare(arms: list[Arm], rates: list[float], seconds: float) -> None:
-    for arm in arms:
-        await offer(arm, 2.0, 5.0, seed=0)  # caches warm, seats known
-        arm.outcomes.clear()
+async def best_of(bare: Arm, rates: list[float], seconds: float, slo: Slo) -> float:
+    """Returns the offered rate at which the bare engine's goodput is best."""
     for number, rate in enumerate(rates):
-        for arm in arms if number % 2 else arms[::-1]:
-            await offer(arm, rate, seconds, seed=number)
-            await asyncio.sleep(EMPTY_S)
-            print(f"  {rate:g}/s {arm.name}: {len(arm.outcomes[rate])} asked", flush=True)
+        await offer(bare, rate, seconds, seed=1000 + number)
+        await asyncio.sleep(EMPTY_S)
+        print(f"  bare engine, {rate:g}/s offered: goodput {bare.rate_of(rate, seconds, slo):.2f}/s", flush=True)
+    return max(rates, key=lambda rate: bare.rate_of(rate, seconds, slo))
 
 
-def main() -> int:
+async def compare(arms: list[Arm], rates: list[float], seconds: float, rounds: int, slo: Slo) -> None:
+    """Offers each rate to each arm, `rounds` times, first come in turn."""
+    for number in range(rounds):
+        for rate in rates:
+            for arm in arms if number % 2 else arms[::-1]:
+                await offer(arm, rate, seconds, seed=number)
+                await asyncio.sleep(EMPTY_S)
+                shown = arm.rate_of(rate, seconds, slo)
+                print(f"  round {number + 1}/{rounds}, {rate:g}/s, {arm.name}: goodput {shown:.2f}/s", flush=True)
+
+
+async def run(arms: list[Arm], given: argparse.Namespace, slo: Slo) -> dict[str, Any]:
+    """Returns all figures."""
+    for arm in arms:
+        await offer(arm, WARM_RATE, WARM_S, seed=0)  # caches warm, seats known
+        arm.outcomes.clear()
+        arm.offers.clear()
+    search = [float(one) for one in given.search.split(",")]
+    at = await best_of(arms[0], search, given.seconds, slo)
+    best = arms[0].rate_of(at, given.seconds, slo)
+    print(f"  the bare engine is best at {at:g}/s offered: goodput {best:.2f}/s", flush=True)
+    rates = [round(at * float(one), 2) for one in given.times.split(",")]
+    arms[0].outcomes = {rate: rows for rate, rows in arms[0].outcomes.items() if rate not in rates}
+    arms[0].offers = {rate: count for rate, count in arms[0].offers.items() if rate not in rates}
+    await compare(arms, rates, given.seconds, given.rounds, slo)
+    rows = [row(arm, rate, given.seconds, slo, best) for rate in rates for arm in arms]
+    return {"slo": {"ttft_s": slo.ttft_s, "tpot_s": slo.tpot_s}, "best_at": at, "best_goodput": best, "rows": rows}
+
+
+def row(arm: Arm, rate: float, seconds: float, slo: Slo, best: float) -> dict[str, Any]:
+    """Returns what came of one rate on one arm."""
+    found, time_s = arm.outcomes[rate], seconds * arm.offers[rate]
+    whole = sum(one.status == 200 for one in found)
+    good = sum(one.is_good(slo) for one in found)
+    told = sorted(one.told_s for one in found if one.status in REFUSED)
+    return {
+        "offered": rate, "arm": arm.name, "goodput": good / time_s,
+        "ratio_to_best": good / time_s / best if best else None,
+        "whole": whole / time_s, "in_slo": good / whole if whole else None, "refused": len(told) / time_s,
+        "told_p99_s": told[int(0.99 * (len(told) - 1))] if told else None, "told_most_s": told[-1] if told else None,
+        "failed": sum(one.status not in (200, *REFUSED) for one in found),
+    }  # fmt: skip
+
+
+def show(result: dict[str, Any]) -> None:
+    slo = result["slo"]
+    print(f"\nObjective: TTFT {slo['ttft_s']:g} s, TPOT {slo['tpot_s'] * 1000:g} ms; requests a second")
+    print(f"The bare engine's best: {result['best_goodput']:.2f} good when {result['best_at']:g} are offered")
+    head = ("offered", "arm", "goodput", "of best", "whole", "in SLO", "refused", "told p99", "failed")
+    print("  {:>8}  {:10}{:>9}{:>9}{:>8}{:>8}{:>9}{:>10}{:>8}".format(*head))
+    for one in result["rows"]:
+        share = "-" if one["in_slo"] is None else f"{one['in_slo']:.1%}"
+        ratio = "-" if one["ratio_to_best"] is None else f"{one['ratio_to_best']:.2f}"
+        told = "-" if one["told_p99_s"] is None else f"{one['told_p99_s']:.2f} s"
+        print(
+            f"  {one['offered']:>8g}  {one['arm']:10}{one['goodput']:>9.2f}{ratio:>9}{one['whole']:>8.2f}{share:>8}"
+            f"{one['refused']:>9.2f}{told:>10}{one['failed']:>8}"
+        )
+
+
+def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--home", default="", help="HEADWORKS_HOME of an installation that runs on this machine")
     parser.add_argument("--python", default=os.environ.get("HEADWORKS_ENGINE_PYTHON", ""))
     parser.add_argument("--model", default=os.environ.get("HEADWORKS_MODEL_PATH", ""))
-    parser.add_argument("--rates", default="6,8,12,18")
+    parser.add_argument("--search", default="3,4,5,6,7,8,10", help="rates at which the bare engine's best is sought")
+    parser.add_argument("--times", default="1.5,2.3", help="times the rate of that best")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--ttft", type=float, default=1.0, help="seconds")
     parser.add_argument("--tpot", type=float, default=0.08, help="seconds")
-    parser.add_argument("--seats", type=int, default=256, help="the engine's max_num_seqs")
-    given = parser.parse_args()
-    if not Path(given.python).is_file() or not Path(given.model, "config.json").is_file():
-        print("overload: skipped, it needs --python (of the engine's environment) and --model (its folder)")
-        return 0
+    parser.add_argument("--seats", type=int, default=256, help="max_num_seqs of an engine of its own")
+    return parser.parse_args()
+
+
+def main() -> int:
+    given = read_arguments()
     slo = Slo(given.ttft, given.tpot)
-    rates = [float(one) for one in given.rates.split(",")]
-    with tempfile.TemporaryDirectory(prefix="hwo-") as name:
-        folder = Path(name)
-        with (
-            engine(given.python, given.model, folder, given.seats) as port,
-            gateway(port, folder, slo, given.seats) as own,
-        ):
-            arms = [Arm("vllm", port, "none"), Arm("headworks", own, KEY)]
-            asyncio.run(compare(arms, rates, given.seconds))
-            with urllib.request.urlopen(f"http://127.0.0.1:{own}/metrics") as answer:
+    with tempfile.TemporaryDirectory(prefix="hwo-") as folder:
+        arms: AbstractContextManager[tuple[list[Arm], int]]
+        if given.home:
+            arms = installed(Path(given.home), slo)
+        elif Path(given.python).is_file() and Path(given.model, "config.json").is_file():
+            arms = own(given.python, given.model, Path(folder), slo, given.seats)
+        else:
+            print("overload: skipped, it needs --home, or --python (of the engine) and --model (a folder)")
+            return 0
+        with arms as (both, port):
+            result = asyncio.run(run(both, given, slo))
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
                 lines = answer.read().decode().splitlines()
-    show(arms, slo, given.seconds)
+    show(result)
     print("\n".join(one for one in lines if one.startswith(("headworks_gateway_seats{", "headworks_gateway_refused"))))
+    written = ROOT / "benchmarks" / "results" / f"overload-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    written.parent.mkdir(exist_ok=True)
+    written.write_text(json.dumps(result, indent=2) + "\n")
     return 0
 
 
