@@ -38,12 +38,12 @@ def make_use(tokens: int, key_id: str = "1", tenant: str = "shop", ago: timedelt
     )
 
 
-def left(client: redis.Redis, quota: Quota, measure: str, limit: int, gateway: str = "g", held: int = 0) -> int:
+def left(client: redis.Redis, quota: Quota, measure: str, limit: int, held: int = 0) -> int:
     """What a gateway is told that it could still have."""
     kind = measure.rpartition("_")[2]
     ask = Ask(f"{quota.pk}:{measure}", kind, limit, 0, 0, held, held, 0, 0, -1)  # type: ignore[arg-type]
-    said = quota_leases.arguments(gateway, [ask])
-    _, [reply] = quota_leases.answers([ask], client.eval(quota_leases.SCRIPT, 1, keys.quota_gateways(), *said))  # type: ignore[arg-type]
+    said = quota_leases.arguments("g", [ask])
+    _, [reply] = quota_leases.answers([ask], client.eval(quota_leases.SCRIPT, 1, keys.quota_gateways(), *said))
     return reply.left
 
 

@@ -1,8 +1,8 @@
 """What was used of a day and a month, told to a Valkey that has lost it.
 
 What gateways share there is the newest, so it counts as long as it is known. Where it is lost, the minute rows know
-what was used up to a few seconds ago, and they are the floor from then on: a limit is never taken to be less used than the
-rows say, plus what gateways hold of it.
+what was used up to a few seconds ago, and they are the floor from then on: a limit is never taken to be less used than
+the rows say, plus what gateways hold of it.
 
 Guarantees
     Again is harmless: nothing is added, a floor is set. It goes on for `FOR_S` after a loss, while the last usage of
