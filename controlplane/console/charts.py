@@ -7,6 +7,8 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from controlplane.console import words
+
 
 @dataclass(frozen=True, slots=True)
 class Series:
@@ -71,6 +73,31 @@ def node(name: str, *, has_cards: bool) -> list[Chart]:
         Chart("heat", _("Temperature"), "°C", "rate", (Series("gpu_temperature_c", _("mean"), "tpot"),), subject),
     ]
     return found if has_cards else found[:2]
+
+
+def admission(name: str) -> list[Chart]:
+    """Returns the charts of a deployment's admission."""
+    subject = f"gateway:{name}"
+    tiers = (("interactive", "running", "solid"), ("standard", "waiting", "dashed"), ("batch", "ttft", "dotted"))
+    refused = (
+        Series("refused_room_per_s", _("queue full"), "waiting"),
+        Series("refused_wait_per_s", _("wait too long"), "ttft", "dashed"),
+        Series("refused_quota_per_s", _("quota"), "running", "dotted"),
+        Series("refused_shed_per_s", _("shed"), "tpot"),
+        Series("refused_other_per_s", _("other"), "engine", "dotted"),
+    )
+    queued = tuple(Series(f"queued_{tier}", words.tier(tier), colour, dash) for tier, colour, dash in tiers)
+    saturation = (Series("saturation", _("now"), "tpot"),)
+    return [
+        Chart("admitted", _("Admitted, last 10 s"), _("a second"), "rate", _admitted(), subject),
+        Chart("refused", _("Refused by reason, last 10 s"), _("a second"), "rate", refused, subject),
+        Chart("queued", _("Waiting by tier"), _("requests"), "count", queued, subject),
+        Chart("saturation", _("Saturation"), "%", "percent", saturation, subject),
+    ]
+
+
+def _admitted() -> tuple[Series, ...]:
+    return (Series("admitted_per_s", _("now"), "tokens"),)
 
 
 def _percentiles(name: str, colour: str) -> tuple[Series, ...]:

@@ -74,6 +74,7 @@ def _nav(request: HttpRequest, user: User) -> list[NavItem]:
         (_("Nodes"), "nodes", reverse("nodes"), False),
         (_("Models"), "models", reverse("models"), False),
         (_("Planner"), "planner", reverse("planner"), True),
+        (_("Traffic"), "gateway", reverse("gateway"), True),
         (_("Pools"), "pools", reverse("pools"), True),
         (_("Journal"), "journal", reverse("journal"), True),
         (_("Access"), "access", reverse("access"), True),
@@ -85,6 +86,8 @@ def _nav(request: HttpRequest, user: User) -> list[NavItem]:
         current = path == url if icon == "overview" else path.startswith(prefix)
         if icon == "deployments" and path.startswith("/replicas/"):
             current = True
+        if icon == "gateway" and path.startswith("/traffic/"):
+            current = True
         found.append(NavItem(label, icon, url, current, rest))
     return found
 
@@ -94,7 +97,10 @@ def object_url(kind: str, object_id: str) -> str:
 
     The journal outlives its objects and what names they could have, so an address that fits no page is no error.
     """
-    lists = {"tenant": "tenants", "api_key": "keys", "user": "users", "token": "tokens", "pool": "pools"}
+    lists = {
+        "tenant": "tenants", "api_key": "keys", "user": "users", "token": "tokens", "pool": "pools", "key_tier": "keys",
+        "tier": "tiers", "quota": "quotas", "share": "shares", "price": "prices", "ladder": "ladders",
+    }  # fmt: skip
     if kind in lists:
         return reverse(lists[kind])
     pages = {"deployment": "deployment", "replica": "replica", "node": "node", "model": "model", "variant": "model"}

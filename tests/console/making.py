@@ -14,6 +14,7 @@ from controlplane.fleet.models import Accelerator, Node, Pool, Reservation
 from controlplane.journal.models import Decision, Event
 from controlplane.lib import ids
 from tests.console.making_ledgers import make_ledgers
+from tests.console.making_traffic import make_rules
 
 PASSWORD = "correct horse battery"
 LOGS = "/home/operations/services/inference/headworks/.headworks/node"  # as long as such folders really are
@@ -427,6 +428,7 @@ def make_fleet() -> dict[str, Any]:
     search, chatbot = make_tenant(), make_tenant("chatbot", "Customer support assistant")
     make_key(search), make_key(search, "staging", deployments=["llama-70b"])
     make_key(chatbot, "old", revoked_at=timezone.now() - timedelta(days=3))
+    make_rules()
     make_token(ada, last_used_at=timezone.now() - timedelta(minutes=8)), make_token(bob, "ci", role="viewer")
     return {
         "chat": chat,

@@ -26,9 +26,17 @@ PAGES = (
     "/nodes/", "/nodes/gpu-01/", "/nodes/gpu-03/", "/nodes/sim-01/", "/models/", "/models/llama-3.3-70b-instruct/",
     "/pools/", "/journal/", "/journal/decisions/", "/access/tenants/", "/access/keys/",
     "/replicas/7f3ak2m9q0xd/progress/", "/nodes/gpu-01/progress/",
+    "/gateway/", "/gateway/?deployment=llama-70b", "/gateway/now/?deployment=llama-70b", "/traffic/tiers/",
+    "/traffic/quotas/", "/traffic/quotas/?tenant=chatbot", "/traffic/shares/", "/traffic/ladders/",
+    "/traffic/ladders/llama-70b/", "/traffic/ladders/smollm2/", "/traffic/prices/", "/deployments/llama-70b/traffic/",
     "/deployments/do/progress/?name=llama-70b&name=gone", "/nodes/do/progress/?name=gpu-01&name=gpu-02",
 )  # fmt: skip
 OPERATORS = (
+    "/traffic/tiers/batch/edit/", "/traffic/tiers/batch/new/", "/traffic/tiers/batch/do/reset/",
+    "/traffic/deployments/llama-70b/tiers/batch/edit/", "/traffic/deployments/smollm2/tiers/batch/edit/",
+    "/traffic/deployments/llama-70b/tiers/batch/do/delete/", "/traffic/ladders/llama-70b/steps/new/",
+    "/traffic/ladders/smollm2/steps/new/", "/traffic/ladders/llama-70b/steps/2/edit/",
+    "/traffic/ladders/llama-70b/do/delete/",
     "/freeze/",
     "/deployments/llama-70b/logs/",
     "/pools/new/", "/pools/lab/edit/", "/pools/lab/do/delete/", "/models/qwen3-8b/variants/bf16/edit/",
@@ -44,6 +52,9 @@ OPERATORS = (
     "/nodes/gpu-01/accelerators/GPU-gpu-01-0-8f3a-1c77/do/cordon/",
 )  # fmt: skip
 ADMINISTRATORS = (
+    "/traffic/quotas/new/", "/traffic/quotas/chatbot/daily/edit/", "/traffic/quotas/chatbot/daily/do/delete/",
+    "/traffic/shares/new/", "/traffic/shares/chatbot/llama-70b/edit/", "/traffic/shares/chatbot/llama-70b/do/delete/",
+    "/traffic/prices/new/", "/traffic/prices/llama-70b/edit/", "/traffic/prices/llama-70b/do/delete/",
     "/access/users/", "/access/tokens/", "/access/tenants/new/", "/access/tenants/chatbot/edit/",
     "/access/tenants/chatbot/do/delete/",
     "/access/keys/new/", "/access/users/new/", "/access/users/bob/edit/", "/access/users/bob/do/delete/",

@@ -27,6 +27,7 @@ HEADER = re.compile(r"-H '(If-[\w-]+): ([^']+)'")
 # what is filled in where a form has no value of its own
 FILLED = {
     "name": "fresh", "username": "cy", "password": "long enough 1", "path": "/srv/x", "typed": "x", "email": "c@x.org",
+    "requests_per_minute": "600", "prompt_per_million": "0.6", "completion_per_million": "2.4",
     "description": "new words", "valid_days": "30", "deployment": "llama-70b", "reason": "it's \"loud\"",
 }  # fmt: skip
 

@@ -36,7 +36,7 @@ def overview(request: HttpRequest, name: str) -> HttpResponse:
         request,
         "deployment/overview.html",
         {
-            **_head(deployment, "overview"),
+            **context_of(deployment, "overview"),
             "charts": charts.deployment(name, external=deployment.engine == Engine.EXTERNAL),
             "begins": deployment.created_at.timestamp(),
             "usage": usage.of_deployment(name, timezone.now(), since=deployment.created_at),
@@ -61,7 +61,7 @@ def replicas(request: HttpRequest, name: str) -> HttpResponse:
     table.add_chips(_("State"), "state", [("", _("All"), sum(states.values())), *shown])
     table.add_chips(_("Which"), "ended", [("", _("Living"), None), ("1", _("Also ended"), None)])
     context = {
-        **_head(deployment, "replicas"),
+        **context_of(deployment, "replicas"),
         "table": table,
         "replicas": list(table.page),
         "replica_samples": samples.newest(f"replica:{row.pk}" for row in table.page if row.ended_at is None),
@@ -83,7 +83,7 @@ def settings(request: HttpRequest, name: str) -> HttpResponse:
         selectors.replicas(deployment=name, state=ReplicaState.READY).values_list("revision__number", flat=True)
     )
     context = {
-        **_head(deployment, "settings"),
+        **context_of(deployment, "settings"),
         "current": settings_diff.told(deployment.revision.spec if deployment.revision else {}),
         "history": history,
         "in_use": list(in_use),
@@ -99,7 +99,7 @@ def ledger(request: HttpRequest, name: str) -> HttpResponse:
     rows = selectors.ledger_rows(deployment=name)
     found = list(rows.filter(replica__in=living) if living else rows[:_PAST_LEDGERS])
     context = {
-        **_head(deployment, "ledger"),
+        **context_of(deployment, "ledger"),
         "ledgers": [
             (ledger_rows.of_row(row), selectors.rejections(living[row.replica]) if row.replica in living else [])
             for row in found
@@ -120,7 +120,7 @@ def logs(request: HttpRequest, name: str) -> HttpResponse:
         request,
         "deployment/logs.html",
         {
-            **_head(deployment, "logs"),
+            **context_of(deployment, "logs"),
             "replicas": rows,
             "chosen": chosen,
             "lines": log_lines(chosen) if chosen else [],
@@ -133,7 +133,7 @@ def journal(request: HttpRequest, name: str) -> HttpResponse:
     """Events and decisions of this deployment."""
     deployment = selectors.deployment(name)
     context = {
-        **_head(deployment, "journal"),
+        **context_of(deployment, "journal"),
         "table": event_list(request, object_kind="deployment", object_id=name),
         "decisions": journal_selectors.decisions(deployment=name)[:20],
     }
@@ -144,7 +144,7 @@ def journal(request: HttpRequest, name: str) -> HttpResponse:
 def head(request: HttpRequest, name: str) -> HttpResponse:
     """The header with the work that is under way, fetched again after a change."""
     tab = request.GET.get("tab", "overview")
-    return render(request, "deployment/head.html", {**_head(selectors.deployment(name), tab), "fragment": True})
+    return render(request, "deployment/head.html", {**context_of(selectors.deployment(name), tab), "fragment": True})
 
 
 @page()
@@ -153,7 +153,8 @@ def marks(request: HttpRequest, name: str) -> HttpResponse:
     return JsonResponse({"marks": _marks(selectors.deployment(name))})
 
 
-def _head(deployment: Deployment, tab: str) -> dict[str, Any]:
+def context_of(deployment: Deployment, tab: str) -> dict[str, Any]:
+    """Returns what every tab of a deployment shows."""
     name = deployment.name
     return {
         "deployment": deployment,

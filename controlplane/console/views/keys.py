@@ -26,6 +26,7 @@ def keys(request: HttpRequest) -> HttpResponse:
     params = params_of(request, ("tenant", "use"))
     now = timezone.now()
     rows = selectors.keys(tenant=params.get("tenant"), usable_at=now if params.get("use") == "usable" else None)
+    rows = rows.select_related("tenant", "tier")
     if "q" in params:
         rows = rows.filter(name__icontains=params["q"])
     columns = [
@@ -33,6 +34,7 @@ def keys(request: HttpRequest) -> HttpResponse:
         Column(_("State")),
         Column(_("Begins with"), "", "at-l"),
         Column(_("Tenant"), "tenant__name"),
+        Column(_("Tier")),
         Column(_("Deployments"), "", "at-l"),
         Column(_("Requests, 24 h"), "", "num"),
         Column(_("Tokens, 24 h"), "", "num"),

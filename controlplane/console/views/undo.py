@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from controlplane.accounts import roles
-from controlplane.console import sentences, undo
+from controlplane.console import rule_undo, sentences, undo
 from controlplane.console.dialogs import leave
 from controlplane.console.guard import ACTS, actor, page, person
 from controlplane.console.undo import Back
@@ -114,4 +114,5 @@ COUNTERS = {
     "pool": Counter(_pool, _node_page),
     "card": Counter(_card, _node_page),
     "freeze": Counter(_freeze, _overview),
+    **{kind: Counter(*counter) for kind, counter in rule_undo.COUNTERS.items()},
 }

@@ -1,0 +1,26 @@
+"""What a step of a degradation ladder does, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from controlplane.console import units, words
+
+
+def told(step: Any) -> str:
+    """Returns what a step does (a `degradation.Step`, or one as its row has it)."""
+    kind, tiers, max_tokens, deployment = (_part(step, name) for name in ("kind", "tiers", "max_tokens", "deployment"))
+    who = ", ".join(words.tier(one) for one in tiers or ()) or _("all tiers")
+    if kind == "cap_tokens":
+        return _("Answers have at most %(n)s tokens (%(who)s)") % {"n": units.count(max_tokens), "who": who}
+    if kind == "divert":
+        return _("Requests go to %(deployment)s (%(who)s)") % {"deployment": deployment, "who": who}
+    if kind == "shed":
+        return _("Requests are refused (%(who)s)") % {"who": who}
+    return f"{kind} ({who})"
+
+
+def _part(step: Any, name: str) -> Any:
+    return step.get(name) if isinstance(step, dict) else getattr(step, name)

@@ -1,0 +1,106 @@
+"""Tags of the pages of the gateway and of the rules of traffic: bars with both figures, words, amounts with units."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from controlplane.console import ladder_steps, traffic_units, units, words
+from controlplane.domain.gateway_state import Heard, LeaseState
+
+register = template.Library()
+
+
+@register.simple_tag
+def gauge(value: float | None, limit: float | None, css: str, form: str = "count", unit: str = "") -> SafeString:
+    """A value of a limit as a bar and in figures; without a limit the figure alone. `form`: a name of `FORMS`."""
+    write = traffic_units.FORMS[form]
+    tail = format_html(' <span class="unit">{}</span>', unit) if unit and value is not None else ""
+    if value is None or not limit:
+        bar = format_html('<svg class="bar" aria-hidden="true"></svg>')
+        return format_html('<span class="memory-cell">{}<span class="num">{}{}</span></span>', bar, write(value), tail)
+    share = max(0.0, min(1.0, value / limit))
+    return format_html(
+        '<span class="memory-cell"><svg class="bar" aria-hidden="true"><rect class="part-{}" width="{}%" '
+        'height="100%"/></svg><span class="num">{}<span class="unit"> / {}</span>{}</span></span>',
+        css,
+        f"{share * 100:.1f}",
+        write(value),
+        write(limit),
+        tail,
+    )
+
+
+@register.simple_tag
+def lease_bar(lease: LeaseState) -> SafeString:
+    """What is left of a limit that nobody holds."""
+    form = "money" if lease.measure.startswith("money") else "count"
+    return gauge(lease.left, lease.limit, "share", form)
+
+
+@register.filter
+def silent_s(heard: Heard) -> int:
+    """For how many whole seconds a gateway has said nothing."""
+    return math.floor(heard.age_s)
+
+
+@register.filter
+def tier_word(name: str) -> str:
+    return words.tier(name)
+
+
+@register.filter
+def refusal_word(name: str) -> str:
+    """Why a gateway gave no seat."""
+    return words.refusal(name)
+
+
+@register.filter
+def measure_word(name: str) -> str:
+    """What a quota limits."""
+    return words.measure(name)
+
+
+@register.filter
+def step_text(step: Any) -> str:
+    """What a step of a ladder does, with its numbers and tiers."""
+    return ladder_steps.told(step)
+
+
+@register.filter
+def per_s(value: Any) -> str:
+    return units.rate(None if value == "" else value)
+
+
+@register.filter
+def seconds(value: Any) -> str:
+    return traffic_units.seconds(None if value == "" else value)
+
+
+@register.filter
+def mib(value: Any) -> str:
+    return traffic_units.mib(None if value == "" else value)
+
+
+@register.filter
+def amount(value: float | None, measure: str) -> str:
+    """An amount of what a quota limits: money with two decimals, everything else as it is counted."""
+    return traffic_units.amount(value, measure)
+
+
+@register.simple_tag
+def seats_of(guaranteed: float, seats: int | None) -> str:
+    """How many seats a guarantee is now; a dash where no gateway tells."""
+    return units.MISSING if seats is None else units.significant(guaranteed * seats)
+
+
+@register.filter
+def price(value: float | None) -> str:
+    """What a million tokens cost: two decimals, more where they count."""
+    if value is None:
+        return units.MISSING
+    return f"{value:,.2f}" if round(value, 2) == value else f"{value:,.6f}".rstrip("0")

@@ -1,0 +1,50 @@
+"""The rules of traffic that hold for one deployment, on its page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from controlplane.accounts.models import ApiKey
+from controlplane.console.guard import page
+from controlplane.console.views.deployment import context_of
+from controlplane.console.views.traffic.common import now
+from controlplane.deployments import selectors
+from controlplane.traffic import owners, rule_selectors
+from controlplane.traffic.models import Tier
+
+_ROWS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class TierRow:
+    """A tier as it holds for the deployment; `is_own`: it has rules of its own for it."""
+
+    row: Tier
+    is_own: bool
+
+
+@page()
+def traffic(request: HttpRequest, name: str) -> HttpResponse:
+    """Tiers, ladder, shares, quotas and price of a deployment, and what its gateway does now."""
+    deployment = selectors.deployment(name)
+    own = {row.name: row for row in rule_selectors.tiers(deployment=name)}
+    common = {tier: rule_selectors.tier(tier) for tier in owners.TIERS if tier not in own}
+    shares = list(rule_selectors.shares(deployment=name)[:_ROWS])
+    quotas = list(rule_selectors.quotas(deployment=name)[:_ROWS])
+    keys = ApiKey.objects.filter(pk__in={row.key_id for row in quotas if row.key_id}).values_list("pk", "name")
+    ladder = rule_selectors.ladders().filter(deployment__name=name).first()
+    context = {
+        **context_of(deployment, "traffic"),
+        "tiers": [TierRow(own.get(tier) or common[tier], tier in own) for tier in owners.TIERS],
+        "shares": shares,
+        "sold": sum(row.guaranteed for row in shares),
+        "quotas": quotas,
+        "keys": dict(keys),
+        "price": rule_selectors.prices().filter(deployment__name=name).first(),
+        "steps": ladder.steps if ladder else [],
+        "state": now().get(name),
+    }
+    return render(request, "deployment/traffic.html", context)
