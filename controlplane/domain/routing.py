@@ -30,7 +30,7 @@ class RoutedReplica:
     """A replica that is `ready`. `key` is sent to it as bearer token; `model` is the name the engine knows.
 
     `kv_capacity_tokens` is what its engine said of its KV cache, `max_num_seqs` how many requests it runs at once;
-    None = not known.
+    None = not known. `takes_priority`: it orders what waits in it by each request's `priority`.
     """
 
     id: str
@@ -40,6 +40,8 @@ class RoutedReplica:
     node: str = ""
     kv_capacity_tokens: int | None = None
     max_num_seqs: int | None = None
+    engine_version: str = ""
+    takes_priority: bool = False
 
 
 @dataclass(frozen=True, slots=True)

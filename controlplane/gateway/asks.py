@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 
+from controlplane.domain import media
 from controlplane.gateway.errors import GatewayError
 
 _fields_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -14,6 +16,7 @@ _text_decoder = msgspec.json.Decoder(str)
 _flag_decoder = msgspec.json.Decoder(bool | None)
 _options_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _count_decoder = msgspec.json.Decoder(int | None)
+_any_decoder = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
 OURS = frozenset({"model", "stream", "stream_options"})
 MOST_FIELDS = 200  # OpenAI and the engines know about 80; each costs memory for as long as the request runs
@@ -36,6 +39,8 @@ class Ask:
     body_bytes: int = 0
     mixed_bytes: int = 0  # of these, what is no text
     mixed_count: int = 0  # pictures and sounds
+    may_hold_urls: bool = False
+    sets_priority: bool = False  # the gateway did, for the replica before
 
     def output_limit(self) -> int | None:
         """Returns the tokens that each of its choices may have; None when the client does not say."""
@@ -58,13 +63,18 @@ class Ask:
             raw = self.fields.get("messages") or self.fields.get("prompt")
         return "" if raw is None else f"{tenant}:{hash(bytes(raw)[:size])}"
 
-    def body_for(self, model: str, *, exact: bool = False) -> bytes:
+    def body_for(self, model: str, *, exact: bool = False, priority: bytes = b"") -> bytes:
         """Returns the body for a replica that knows the model as `model`; a stream always asks for its usage.
 
         It is written anew even when nothing changes, so that a name given twice can't mean one thing here and another
         in the engine. `exact` leaves out other spellings of our names: some servers ignore upper and lower case, and
-        then `Model` would reach a model that the key may not use.
+        then `Model` would reach a model that the key may not use. `priority` is for an engine that goes by it.
         """
+        if priority:
+            self.fields["priority"] = msgspec.Raw(priority)
+        elif self.sets_priority:
+            self.fields.pop("priority", None)
+        self.sets_priority = bool(priority)
         if exact:
             for name in [one for one in self.fields if one not in OURS and one.lower() in OURS]:
                 del self.fields[name]
@@ -123,14 +133,29 @@ def read_ask(body: bytes) -> Ask:
         inline = tuple(len(one) for one in _INLINE.findall(body))
     stream_raw = fields.get("stream")
     if stream_raw is None:
-        return Ask(model, False, False, fields, None, size, sum(inline), len(inline))
+        return Ask(model, False, False, fields, None, size, sum(inline), len(inline), media.may_hold_urls(body))
     try:
         stream = bool(_flag_decoder.decode(stream_raw))
     except msgspec.DecodeError as error:
         raise _bad("`stream` must be true or false.", "stream") from error
     options = _read_options(fields) if stream else None
     wanted = options is not None and bytes(options.get("include_usage", b"")).strip() == b"true"
-    return Ask(model, stream, wanted, fields, options, size, sum(inline), len(inline))
+    return Ask(model, stream, wanted, fields, options, size, sum(inline), len(inline), media.may_hold_urls(body))
+
+
+def check_media(ask: Ask, domains: Sequence[str]) -> None:
+    """Raises GatewayError 400 for an address that the engine would have to fetch from somewhere not allowed."""
+    for name in media.FIELDS:
+        raw = ask.fields.get(name)
+        if raw is None:
+            continue
+        try:
+            value = _any_decoder.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise _bad(f"`{name}` can't be read: {error}.", name) from error
+        refused = media.refused_url(value, name, domains)
+        if refused is not None:
+            raise _bad(f"`{refused.param}`: {refused.why}", refused.param)
 
 
 def _count(raw: msgspec.Raw, most: int) -> int | None:

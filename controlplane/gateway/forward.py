@@ -16,9 +16,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from controlplane.domain import steering
 from controlplane.domain.admission.ticket import Ticket
 from controlplane.domain.routing import CoolDowns, RoutedDeployment, RoutedKey, RoutedReplica
-from controlplane.gateway.asks import Ask
+from controlplane.gateway.asks import Ask, check_media
 from controlplane.gateway.client import Client, Headers
 from controlplane.gateway.errors import GatewayError, failed, no_replica, stopped, stopping, unreachable
 from controlplane.gateway.gate import Gate, MovedError, Target
@@ -72,11 +73,12 @@ class Call:
 class Forwarder:
     """Forwards calls."""
 
-    def __init__(self, meter: Meter, gates: Gates, cool_downs: CoolDowns) -> None:
+    def __init__(self, meter: Meter, gates: Gates, cool_downs: CoolDowns, media_domains: Sequence[str] = ()) -> None:
         self._meter = meter
         self._gates = gates
         self._quotas = gates.quotas
         self._cool_downs = cool_downs
+        self._media_domains = media_domains
         self.is_elsewhere: Callable[[str], bool] = lambda _: False  # whether another process owns a deployment
 
     async def serve(self, call: Call) -> None:
@@ -88,6 +90,8 @@ class Forwarder:
         if gate is None:  # the deployment was removed while the body came
             self._meter.refused(key, call.deployment.name, 503)
             raise no_replica(call.ask.model)
+        if call.ask.may_hold_urls:
+            self._check_media(call)
         if gate.degrader.level:
             gate = self._degrade(call, gate)
         elif call.diverted_from and not call.degraded:
@@ -112,6 +116,13 @@ class Forwarder:
                 self._quotas.refund(ticket)
             else:
                 self._quotas.settle(limits, ticket, *call.spent)
+
+    def _check_media(self, call: Call) -> None:
+        try:
+            check_media(call.ask, self._media_domains)
+        except GatewayError as error:
+            self._meter.refused(call.key, call.deployment.name, error.status)
+            raise
 
     def _degrade(self, call: Call, gate: Gate) -> Gate:
         """Does to a call what its deployment's ladder says; returns the gate that it goes through then."""
@@ -193,7 +204,8 @@ class Forwarder:
         """Returns the error when the replica took no connection (it may be tried elsewhere), else None."""
         replica, pool = target.replica, target.pool
         external = call.deployment.engine == EXTERNAL
-        body = call.ask.body_for(replica.model, exact=external)
+        priority = steering.priority(call.ticket.tier) if replica.takes_priority else b""
+        body = call.ask.body_for(replica.model, exact=external, priority=priority)
         request = pool.request(call.path, call.request_id, body, call.hops + 1 if external else 0)
         connection = pool.take()
         reused = connection is not None

@@ -105,7 +105,8 @@ class Gate:
         if policy != self._policy:
             self._policy = policy
             self._deliver(self.admission.set_policy(policy, now))
-        self._steering, self._salted = steering.fields(deployment.engine), steering.salted_paths(deployment.engine)
+        self._salted = steering.salted_paths(deployment.engine)
+        self._steering = steering.fields(deployment.engine, [one.engine_version for one in deployment.replicas])
         self._salts.clear()
         self.targets = {one.id: Target(one, pools[one.id]) for one in deployment.replicas}
         self._ttft_target_s, self.tpot_target_s = deployment.ttft_target_s, deployment.tpot_target_s

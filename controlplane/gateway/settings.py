@@ -37,6 +37,7 @@ class GatewaySettings:
     drain_s: int
     body_limit_bytes: int
     overload_status: int = 503
+    media_domains: tuple[str, ...] = ()  # where engines may fetch pictures, sounds and films from
     processes: int = 1
     address: str = ""  # under which gateways on other machines reach this one; empty: it is alone or has only siblings
     peer_port: int = 0  # of the first process; 0 = any free one
@@ -68,6 +69,7 @@ def read_settings() -> GatewaySettings:
         drain_s=env.read_int("HEADWORKS_GATEWAY_DRAIN_S", 10, low=0, high=3600),
         body_limit_bytes=env.read_int("HEADWORKS_GATEWAY_BODY_LIMIT_MIB", 8, low=1, high=1024) * MIB,
         overload_status=read_overload_status(),
+        media_domains=tuple(env.read_list("HEADWORKS_MEDIA_DOMAINS")),
         processes=env.read_int("HEADWORKS_GATEWAY_PROCESSES", 1, low=1, high=64),
         address=env.read_str("HEADWORKS_GATEWAY_ADDRESS", ""),
         peer_port=env.read_int("HEADWORKS_GATEWAY_PEER_PORT", 0, low=0, high=65535 - 64),

@@ -28,6 +28,7 @@ _VALUES = (  # settings that are an option with a value
     "seed",
     "scheduling_policy",
     "shutdown_timeout",
+    "max_num_queued_reqs",
 )
 
 
@@ -76,6 +77,7 @@ def environment(spec: EngineSpec, place: LaunchPlace) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "NO_COLOR": "1",
         "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_MEDIA_URL_ALLOW_REDIRECTS": "0",  # an allowed host could send it to one that is not
         "DO_NOT_TRACK": "1",
         "VLLM_HOST_IP": place.host,  # the sockets between the engine's own processes stay where the port is
         "VLLM_CACHE_ROOT": str(cache / "vllm"),
@@ -140,6 +142,9 @@ def _switches(spec: EngineSpec) -> list[str]:
     caching = spec.settings.get("enable_prefix_caching")
     if isinstance(caching, bool):
         found.append("--enable-prefix-caching" if caching else "--no-enable-prefix-caching")
+    domains = str(given(spec.settings, "allowed_media_domains") or "").split()
+    if domains:
+        found += ["--allowed-media-domains", *domains]
     if spec.settings.get("trust_remote_code") is True:
         found.append("--trust-remote-code")
     return found

@@ -87,6 +87,17 @@ FIELDS: tuple[SettingField, ...] = (
         minimum=0, maximum=3600, unit="s",
     ),
     SettingField(
+        "max_num_queued_reqs", "int", "Most requests in the engine",
+        "Running and waiting together; more are refused with 503. A backstop: the gateway already lets in no more than "
+        "there are seats. Only newer versions have it (0.32 does).",
+        minimum=1, maximum=1_000_000, unit="requests",
+    ),
+    SettingField(
+        "allowed_media_domains", "text", "Domains of media",
+        "Hosts that the engine may fetch pictures, sounds and films from, with spaces between. Gateways refuse others "
+        "before (HEADWORKS_MEDIA_DOMAINS). Only newer versions have it (0.32 does).",
+    ),
+    SettingField(
         "trust_remote_code", "bool", "Run code from the model's files",
         "Some models bring their own Python code. It runs on the node with the engine's rights.",
     ),
@@ -143,6 +154,7 @@ _WHOLE_NAMES = frozenset({"reasoning-parser"})
 
 _OPTION = re.compile(r"--[a-z0-9][a-z0-9_.-]*(=.*)?", re.IGNORECASE | re.DOTALL)
 _NUMBER = re.compile(r"-\d+(\.\d+)?")
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 _METHOD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -161,6 +173,9 @@ def validate(settings: Mapping[str, SettingValue]) -> list[SettingProblem]:
     if given(settings, "kv_cache_memory_bytes") is not None and given(settings, "kv_cache_memory_share") is not None:
         text = "Give the KV cache in bytes or as a share, not both."
         problems.append(SettingProblem("kv_cache_memory_share", text))
+    domains = given(settings, "allowed_media_domains")
+    if isinstance(domains, str) and not all(_HOST.fullmatch(one) for one in domains.split()):
+        problems.append(SettingProblem("allowed_media_domains", "Give names of hosts with spaces between."))
     extra = given(settings, "extra_args")
     if isinstance(extra, str) and "extra_args" not in wrong:
         problem = check_extra(extra)

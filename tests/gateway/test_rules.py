@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from controlplane.domain.admission.policy import TenantShare
 from controlplane.domain.admission.tiers import BATCH, INTERACTIVE, STANDARD
 from controlplane.domain.routing import RoutedKey, RoutingSnapshot
@@ -102,5 +104,40 @@ async def test_batch_holds_no_more_of_the_cache_than_its_tier_may(start_gateway:
         assert gate_of(gateway).admission.places["r0"].ledger.by_tier["batch"] <= 500
         free.set()
         assert {(await one).status for one in tasks} == {200}
+        await gateway.until_idle()
+    is_at_rest(gateway)
+
+
+@pytest.mark.parametrize(("tier", "priority"), [("interactive", 0), ("standard", 1), ("batch", 2)])
+async def test_an_engine_that_goes_by_priority_gets_the_tiers(
+    start_gateway: StartGateway, tier: str, priority: int
+) -> None:
+    async with Engine() as engine:
+        snapshot = make_rules(engine.url, tier=tier)
+        gateway = await start_gateway(snapshot)
+        one = await gateway.chat(priority=-9)
+        assert one.headers["x-headworks-ignored"] == "priority"
+        assert "priority" not in engine.requests[-1].json
+        chat = snapshot.deployments["chat"]
+        by_priority = replace(chat, replicas=tuple(replace(one, takes_priority=True) for one in chat.replicas))
+        take(gateway, replace(snapshot, deployments={"chat": by_priority}, version=2))
+        await gateway.chat(priority=-9)
+        assert engine.requests[-1].json["priority"] == priority
+
+
+async def test_media_are_fetched_from_allowed_hosts_only(start_gateway: StartGateway) -> None:
+    def make_messages(url: str) -> list:
+        return [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]
+
+    async with Engine() as engine:
+        gateway = await start_gateway(make_rules(engine.url))
+        refused = await gateway.chat(messages=make_messages("https://cdn.example.com/a.png"))
+        assert (refused.status, refused.code) == (400, "invalid_request")
+        assert refused.json["error"]["param"] == "messages[0].content[0].image_url"
+        assert not engine.requests
+        assert (await gateway.chat(messages=make_messages("data:image/png;base64,AAAA"))).status == 200
+        gateway = await start_gateway(make_rules(engine.url), media_domains=("cdn.example.com",))
+        assert (await gateway.chat(messages=make_messages("https://cdn.example.com/a.png"))).status == 200
+        assert (await gateway.chat(messages=make_messages("https://other.example.com/a.png"))).status == 400
         await gateway.until_idle()
     is_at_rest(gateway)

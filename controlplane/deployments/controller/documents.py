@@ -155,6 +155,7 @@ def _routed(row: Replica, deployment: Deployment, spec: Mapping[str, Any], node:
     model = spec["served_model_name"]
     if deployment.engine == Engine.EXTERNAL:
         return RoutedReplica(row.pk, external.api_url(spec["external_url"]), deployment.external_key, model)
+    settings = spec.get("settings", {})
     return RoutedReplica(
         row.pk,
         row.url,
@@ -162,7 +163,9 @@ def _routed(row: Replica, deployment: Deployment, spec: Mapping[str, Any], node:
         model,
         node.name if node else "",
         kv_capacity_tokens=_positive(row.facts.get("kv_cache_tokens")),
-        max_num_seqs=_positive(spec.get("settings", {}).get("max_num_seqs")),
+        max_num_seqs=_positive(settings.get("max_num_seqs")),
+        engine_version=str(row.facts.get("engine_version") or ""),
+        takes_priority=settings.get("scheduling_policy") == "priority",
     )
 
 

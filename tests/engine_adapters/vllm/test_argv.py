@@ -69,6 +69,8 @@ def test_the_key_is_in_the_environment_only() -> None:
         ("kv_cache_dtype", "fp8", ["--kv-cache-dtype", "fp8"]),
         ("seed", 0, ["--seed", "0"]),
         ("scheduling_policy", "priority", ["--scheduling-policy", "priority"]),
+        ("max_num_queued_reqs", 64, ["--max-num-queued-reqs", "64"]),
+        ("allowed_media_domains", "a.example b.example", ["--allowed-media-domains", "a.example", "b.example"]),
         ("shutdown_timeout", 0, ["--shutdown-timeout", "0"]),
         ("enforce_eager", True, ["--enforce-eager"]),
         ("enforce_eager", False, []),
