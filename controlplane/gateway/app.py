@@ -127,12 +127,14 @@ class Gateway:
         """Serves a call that another process has passed on to this one; raises GatewayError."""
         call.arrived_at -= passed.waited_s
         call.diverted_from = passed.diverted_from
-        if not passed.is_final and self._owners.elsewhere(call.deployment.name) is not None:
+        if not passed.is_final and self._owners.is_elsewhere(call.deployment.name):
             raise moved()
         try:
             await self._forwarder.serve(call)
         except MovedError:
-            raise moved() from None
+            if call.diverted_from == passed.diverted_from:
+                raise moved() from None
+            await self._owners.answer(call, self._forwarder.serve)  # its ladder sends it to a deployment of another
 
     async def _answer(
         self, scope: Scope, client: Client, authorization: bytes | None, request_id: str, *, is_inside: bool

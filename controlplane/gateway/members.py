@@ -51,13 +51,20 @@ class Peer:
 class _Watch(asyncio.Protocol):
     """A connection on which nothing is said."""
 
-    transport: asyncio.BaseTransport
-
     def __init__(self, on_lost: Callable[[_Watch], None]) -> None:
         self._on_lost = on_lost
+        self._transport: asyncio.BaseTransport | None = None
+        self._closed = False
+
+    def close(self) -> None:
+        self._closed = True
+        if self._transport is not None:
+            self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport
+        self._transport = transport
+        if self._closed:
+            transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._on_lost(self)
@@ -262,13 +269,12 @@ class Members:
         known.is_up = False
         watch, known.watch = known.watch, None
         if watch is not None:
-            watch.transport.close()
+            watch.close()
 
     def _forget(self, known: _Known) -> None:
         self._known.pop(known.peer.id, None)
         if known.connecting is not None:
             known.connecting.cancel()
-            known.watch = None
         self._down(known)
         known.peer.pool.retire()
 

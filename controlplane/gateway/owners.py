@@ -51,6 +51,10 @@ class Owners:
         except KeyError:
             return self._find(deployment)
 
+    def is_elsewhere(self, deployment: str) -> bool:
+        """Returns whether another process owns a deployment."""
+        return self.elsewhere(deployment) is not None
+
     def _find(self, deployment: str) -> Peer | None:
         members = self.members
         peer = None
@@ -64,7 +68,7 @@ class Owners:
         """The processes have changed: what waits here for a deployment of another is sent there."""
         self._elsewhere.clear()
         for name, gate in self._gates.by_name.items():
-            if gate.admission.queue.count and self.elsewhere(name) is not None:
+            if gate.admission.queue.count and self.is_elsewhere(name):
                 gate.let_go()
 
     def holds(self, ids: Iterable[str]) -> Held:
@@ -100,7 +104,8 @@ class Owners:
         if call.passed_on:
             own.append((FINAL, b"1"))
         body = call.body
-        if any(one == DIVERTED for one, _ in headers):
+        if call.diverted_from:
+            own.append((DIVERTED, call.diverted_from.encode()))
             body = _for_model(body, name)
         request = peer.pool.message(b"POST", ADDRESS + call.path, call.headers, own, body)
         connection = peer.pool.take()
@@ -109,7 +114,7 @@ class Owners:
             try:
                 connection = connection or await peer.pool.connect()
             except UpstreamError as error:
-                logger.warning("%s: the gateway process %s: %s", call.request_id, peer.id, error.message)
+                logger.debug("%s: the gateway process %s: %s", call.request_id, peer.id, error.message)
                 self._refused(peer)
                 return False
             if call.client.gone:

@@ -58,10 +58,12 @@ class Process:
             self.company = Company(settings, gateway_id, self.owners, self.gates, self._figures)
         figures = None if self.company is None else self.company.figures
         self.state_report = StateReport(self.gates, gateway_id, f"{settings.bind}:{settings.port}")
+        forwarder = Forwarder(self.meter, self.gates, self.cool_downs, settings.media_domains)
+        forwarder.is_elsewhere = self.owners.is_elsewhere
         self.app = Gateway(
             settings,
             snapshots=self.snapshots,
-            forwarder=Forwarder(self.meter, self.gates, self.cool_downs),
+            forwarder=forwarder,
             owners=self.owners,
             metrics=self._figures if figures is None else figures.own,
             summed_metrics=None if figures is None else figures.together,
@@ -123,6 +125,7 @@ class Process:
             asyncio.create_task(self.engine_samples.follow(self._client), name="engine samples"),
             asyncio.create_task(self.state_report.run(self._client), name="state report"),
             asyncio.create_task(self.gates.quotas.run(), name="quotas"),
+            asyncio.create_task(self.gates.ladders.news.run(self._client), name="ladder news"),
             asyncio.create_task(self._every_second(), name="every second"),
         ]
         if self.company is not None:
