@@ -71,7 +71,7 @@ def targets(peers: tuple[str, ...]) -> list[Target]:
 def everything_on(engine: int) -> RoutingSnapshot:
     """Returns a snapshot in which a request passes a key, a tier, two quotas, the KV ledger, a ladder and a price."""
     replica = RoutedReplica(
-        "bench", f"http://127.0.0.1:{engine}", "engine-key", MODEL, kv_capacity_tokens=4_000_000, max_num_seqs=4096
+        "bench", f"http://127.0.0.1:{engine}", "engine-key", MODEL, kv_capacity_tokens=40_000_000, max_num_seqs=4096
     )
     deployment = RoutedDeployment(
         "bench", MODEL, "simulated", True, (replica,), tiers=DEFAULT_TIERS, ladder=Ladder((Step("cap_tokens"),)),

@@ -26,6 +26,7 @@ PARTS = {
     "reports": "what the controller takes for a fleet of 200 nodes",
     "ledger": "how far the memory ledger is from what engines logged",
     "performance_model": "how far the latency model is from what was published",
+    "open_streams": "memory of the gateway with 2,000 open streams",
     "parallelism": "whether the advice on parallelism is what was measured",
 }
 ARGUMENTS = {"reports": ["--nodes", "200", "--json"], "ledger": [], "performance_model": []}
