@@ -37,7 +37,8 @@ async def write(
     pipeline = client.pipeline(transaction=False)
     pipeline.set(keys.gateway_state(state.id), wire.encode(state), px=KEPT_S * 1000)
     pipeline.zadd(keys.gateways(), {state.id: now})
-    sample_store.queue_parts(pipeline, parts, now)
+    if parts:
+        sample_store.queue_parts(pipeline, parts, now)
     sample_store.queue_rollups(pipeline, rollups)
     await pipeline.execute()
 

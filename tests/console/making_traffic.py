@@ -74,9 +74,7 @@ def make_told(*names: str) -> tuple[DeploymentState, ...]:
             ReplicaState("b81nz6t4w5re", 41, 44, 140_400, 180_224),
             ReplicaState("c2v8h0p7s3yj", 1, 16, 2_000, None, leaving=True),
         ),
-        ladder=LadderState(
-            1, 1.08, tuple(Step(one["kind"], tuple(one["tiers"]), 512, one["deployment"]) for one in STEPS)
-        ),  # type: ignore[arg-type]
+        ladder=LadderState(1, 1.08, tuple(wire.from_plain(one, Step) for one in STEPS)),
     )
     quiet = tuple(TierState(one.name, 0, 0, one.queue_most, one.queue_most_bytes, None, 30.0, 5, 0.0) for one in tiers)
     others = [

@@ -35,7 +35,7 @@ async def test_who_waits_and_what_was_refused_is_told_once_a_second(
         gate_of(gateway).admission.policy = Policy(tiers=ONE_WAITS)
         tasks = await ask_some(gateway, 3, max_tokens=100)
         await until(lambda: gate_of(gateway).refused)
-        (heard,) = await until_told(valkey_server, lambda state: state.deployments[0].refused)
+        (heard,) = await until_told(valkey_server, lambda state: state.deployments and state.deployments[0].refused)
         (chat,) = heard.state.deployments
         tier = {one.name: one for one in chat.tiers}["standard"]
         assert heard.is_fresh and heard.state.pid and heard.state.version
@@ -56,6 +56,13 @@ async def test_who_waits_and_what_was_refused_is_told_once_a_second(
         await gateway.until_idle()
         gateway.server.should_exit = True
         await until(lambda: not gateway_state.read(valkey.connect(valkey_server)))
+
+
+@pytest.mark.services
+async def test_a_gateway_without_routes_tells_that_it_is_there(start_gateway: StartGateway, valkey_server: str) -> None:
+    await start_gateway(None, valkey_server)
+    (heard,) = await until_told(valkey_server, lambda state: not state.deployments)
+    assert heard.is_fresh
 
 
 def test_rates_are_over_the_last_seconds_and_unknown_in_the_first() -> None:
@@ -135,7 +142,7 @@ async def until_told(url: str, told: Callable[[GatewayState], object]) -> list[H
     end = time.monotonic() + 10
     while time.monotonic() < end:
         heard = gateway_state.read(client)
-        if heard and heard[0].state.deployments and told(heard[0].state):
+        if heard and told(heard[0].state):
             return heard
         await asyncio.sleep(0.05)
     raise AssertionError("nothing was told")
