@@ -39,7 +39,8 @@ async def write(
     pipeline.zadd(keys.gateways(), {state.id: now})
     if parts:
         sample_store.queue_parts(pipeline, parts, now)
-    sample_store.queue_rollups(pipeline, rollups)
+    if rollups:
+        sample_store.queue_rollups(pipeline, rollups)
     await pipeline.execute()
 
 
