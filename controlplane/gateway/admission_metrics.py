@@ -58,8 +58,8 @@ def _estimates(gates: Gates) -> Iterable[str]:
     text = "Estimated against counted prompt tokens: the sum of |estimated - counted| / counted."
     yield from family("headworks_gateway_prompt_estimate_error", "summary", text)
     for name, gate in sorted(gates.by_name.items()):
-        total = sum(prompts.error_sum for prompts in gate.prompts.values())
-        count = sum(prompts.error_count for prompts in gate.prompts.values())
+        total = sum(prompts.error_sum for prompts in gate.sizes.prompts.values())
+        count = sum(prompts.error_count for prompts in gate.sizes.prompts.values())
         yield f"headworks_gateway_prompt_estimate_error_sum{{{labels(name)}}} {total:.6g}"
         yield f"headworks_gateway_prompt_estimate_error_count{{{labels(name)}}} {count}"
     yield from family("headworks_gateway_overbooked_total", "counter", "Times a stream outgrew a replica's KV tokens.")

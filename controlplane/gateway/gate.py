@@ -22,7 +22,6 @@ import msgspec
 
 from controlplane.domain import steering
 from controlplane.domain.admission.breaker import Breaker, Progress, is_failure
-from controlplane.domain.admission.estimates import OutputSizes, PromptSizes
 from controlplane.domain.admission.policy import Policy
 from controlplane.domain.admission.queueing import Admission
 from controlplane.domain.admission.seats import Seats
@@ -34,6 +33,7 @@ from controlplane.gateway.asks import Ask
 from controlplane.gateway.errors import GatewayError
 from controlplane.gateway.refusals import refusal_error
 from controlplane.gateway.seating import EXTERNAL, limits_of, policy_of, tells
+from controlplane.gateway.sizes import Sizes
 from controlplane.lib.upstream import Pool
 
 logger = logging.getLogger(__name__)
@@ -42,7 +42,6 @@ NOTHING: Sequence[str] = ()
 LATE_S = 0.002  # a timer may fire a little early
 TICKET_NUMBERS = itertools.count(1)
 AFFINITY_BYTES = 1024  # two requests that begin with the same so many bytes profit from the same replica
-MIXED_TOKENS = 1000  # what a picture is taken to be, whatever its bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +69,11 @@ class Gate:
         self.deployment = deployment  # with the replicas that can be used
         self.degrader = Degrader(deployment.ladder)
         self.degraded: dict[str, int] = {}  # what was done -> requests
-        self.prompts: dict[str, PromptSizes] = {}  # by path: a chat's template costs tokens, an embedding has none
-        self.outputs = OutputSizes()
+        self.sizes = Sizes()
         self.seats: dict[str, Seats] = {}
         self.progress: dict[str, Progress] = {}
         self.targets: dict[str, Target] = {}
         self.prefill_s = 0.0  # from a seat to the first event, lately
-        self.mean_tokens = 0.0  # of a request, lately
         self.refused: dict[tuple[str, str], int] = {}  # (tier, why) -> requests
         self.finished: dict[str, int] = {}  # replica id -> exchanges that have ended
         self.seat_changes = 0
@@ -101,10 +98,6 @@ class Gate:
         self.is_external = deployment.engine == EXTERNAL
         self.deployment, self.is_frozen = deployment, deployment.frozen
         self.degrader.set_ladder(deployment.ladder or Ladder())
-        policy = policy_of(deployment, self._own_policy)
-        if policy != self._policy:
-            self._policy = policy
-            self._deliver(self.admission.set_policy(policy, now))
         self._salted = steering.salted_paths(deployment.engine)
         self._steering = steering.fields(deployment.engine, [one.engine_version for one in deployment.replicas])
         self._salts.clear()
@@ -117,12 +110,17 @@ class Gate:
             self.finished.pop(gone, None)
         self.breaker.keep_only(self.targets)
         self.set_seats(now, deployment)
+        policy = policy_of(deployment, self._own_policy)
+        if policy != self._policy:
+            self._policy = policy
+            self._deliver(self.admission.set_policy(policy, now))
+            self.set_waits()
 
     def set_seats(self, now: float, deployment: RoutedDeployment | None = None) -> None:
         """Tells admission how many may run where."""
         for replica_id, target in self.targets.items():
             if deployment is not None:
-                limits = limits_of(target.replica, deployment, self.mean_tokens)
+                limits = limits_of(target.replica, deployment, self.sizes.mean_tokens)
                 seats = self.seats.get(replica_id)
                 if seats is None:
                     self.seats[replica_id] = Seats.start(limits, is_known=tells(target.replica))
@@ -136,8 +134,8 @@ class Gate:
 
     def set_waits(self) -> None:
         """Works out how long a request of each tier may wait now."""
-        for tier in self.admission.policy.tiers.values():
-            self._waits[tier.name] = longest_wait_s(tier, self._target_of(tier.name), self.prefill_s)
+        tiers = self.admission.policy.tiers.values()
+        self._waits = {tier.name: longest_wait_s(tier, self._target_of(tier.name), self.prefill_s) for tier in tiers}
 
     def close(self, now: float) -> None:
         """The deployment has left the snapshot: nothing new, and whoever waits is told."""
@@ -194,22 +192,12 @@ class Gate:
         """Returns the ticket of a request."""
         if tier not in self._waits:
             tier = STANDARD.name  # a tier of a newer version
-        prompts = self.prompts.get(path)
-        if prompts is None:
-            prompts = self.prompts[path] = PromptSizes()
-        size = ask.body_bytes
-        prompt = prompts.estimate(size) if not ask.mixed_bytes else self._mixed(ask, prompts)
-        capacity = self.admission.serving.largest
-        if capacity is not None and capacity < prompt <= 2 * capacity:
-            prompt = capacity  # an estimate may be wrong by half: the engine, which counts, shall say no
-        output = ask.output_limit()
-        if output is None:
-            output = self.outputs.high(tenant)
-        if "n" in ask.fields:
-            output *= ask.choices()
+        sizes, wait_until = self.sizes, now + self._waits[tier]
+        prompt = sizes.prompt(ask, path, self.admission.serving.largest)
+        output = sizes.output(ask, path, tenant)
         affinity = ask.affinity(tenant, AFFINITY_BYTES) if self._affine else ""
-        wait_until = now + self._waits[tier]
-        return Ticket(str(next(TICKET_NUMBERS)), tenant, tier, prompt, output, now, wait_until, size, affinity)
+        number = str(next(TICKET_NUMBERS))
+        return Ticket(number, tenant, tier, prompt, output, now, wait_until, ask.body_bytes, affinity)
 
     def seat_at_once(self, ticket: Ticket, now: float) -> Target | None:
         """Returns where to send a request when there is a seat right now, which it holds then; else ask `seat`."""
@@ -245,13 +233,6 @@ class Gate:
             waiter.set_result(None)
         if answers:
             self._deliver(answers)
-
-    def learn(self, ticket: Ticket, path: str, prompt_tokens: int, output_tokens: int) -> None:
-        """Takes the engine's own counts of a whole answer."""
-        if prompt_tokens > 0 and ticket.body_bytes:
-            self.prompts[path].learn(ticket.body_bytes, ticket.prompt_tokens, prompt_tokens)
-        self.outputs.learn(ticket.tenant, output_tokens)
-        self.mean_tokens += 0.02 * (prompt_tokens + output_tokens - self.mean_tokens)
 
     def answered(self, replica_id: str, status: int, broken: bool, now: float) -> None:
         """Takes how an exchange ended, for the breaker."""
@@ -309,6 +290,3 @@ class Gate:
 
     def _target_of(self, tier: str) -> float | None:
         return self._ttft_target_s if tier == "interactive" else None
-
-    def _mixed(self, ask: Ask, prompts: PromptSizes) -> int:
-        return prompts.estimate(ask.body_bytes - ask.mixed_bytes) + MIXED_TOKENS * ask.mixed_count

@@ -32,7 +32,7 @@ FREE = Price()
 class Limits:
     """What limits the requests of one key to one deployment."""
 
-    __slots__ = ("headers", "meters", "most_tokens", "price", "who")
+    __slots__ = ("headers", "meters", "most_money", "most_tokens", "price", "who")
 
     def __init__(self, who: Who, meters: tuple[Meter, ...], price: Price | None) -> None:
         self.who = who
@@ -40,6 +40,7 @@ class Limits:
         self.price = (price or FREE) if any(meter.unit == MONEY for meter in meters) else None
         self.headers = RateLimitHeaders(meters)
         self.most_tokens = min((meter.limit for meter in meters if meter.unit == TOKENS), default=None)
+        self.most_money = min((meter.limit for meter in meters if meter.unit == MONEY), default=0)
 
     def money(self, prompt_tokens: int, output_tokens: int) -> int:
         """Returns what so many tokens cost, as far as anybody limits that."""
@@ -141,11 +142,14 @@ class Quotas:
     def _reserve(self, limits: Limits, ticket: Ticket, is_guess: bool) -> QuotaAnswer:
         leases = self.leases
         assert leases is not None
-        tokens = ticket.prompt_tokens + ticket.output_tokens
-        most = limits.most_tokens
+        prompt, output, most = ticket.prompt_tokens, ticket.output_tokens, limits.most_tokens
+        tokens, money = prompt + output, 0
         if most is not None and tokens > most and is_guess:
-            tokens = max(ticket.prompt_tokens, most)
-        money = 0 if limits.price is None else limits.price.cost(ticket.prompt_tokens, ticket.output_tokens)
+            tokens = max(prompt, most)
+        if limits.price is not None:
+            money = limits.price.cost(prompt, output)
+            if is_guess and money > limits.most_money:
+                money = max(limits.price.cost(prompt, 0), limits.most_money)
         answer = self.book.reserve_from(limits.meters, ticket.id, tokens, money, leases.now())
         if self.book.wants_sync:
             leases.wake()

@@ -172,9 +172,9 @@ async def test_what_the_engine_counts_teaches_the_estimates(start_gateway: Start
             await gateway.chat()
         await gateway.until_idle()
         gate = gate_of(gateway)
-        prompts = gate.prompts["/chat/completions"]
+        prompts = gate.sizes.prompts["/chat/completions"]
         text = (await gateway.get("/metrics")).body.decode()
-    assert gate.outputs.high("acme") <= USAGE["completion_tokens"] + 1
+    assert gate.sizes.outputs.high("acme") <= USAGE["completion_tokens"] + 1
     assert prompts.error_count == 30
     assert 'headworks_gateway_prompt_estimate_error_count{deployment="chat",model="chat"} 30' in text
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.domain.quotas.quota import Quota
+from controlplane.domain.quotas.quota import Price, Quota
 from controlplane.domain.routing import RoutedKey, RoutingSnapshot
 from controlplane.lib import wire
 from controlplane.lib.ids import secret_hash
@@ -202,3 +202,16 @@ async def test_quotas_of_a_new_snapshot_count_on(start_gateway: StartGateway, va
         none = replace(make_limited(engine.url), version=3)
         snapshots._take(wire.encode(none), "valkey")
         assert [(await gateway.chat()).status for _ in range(3)] == [200] * 3
+
+
+async def test_money_is_counted_by_the_price_of_the_deployment(start_gateway: StartGateway, valkey_server: str) -> None:
+    async with Engine() as engine:
+        snapshot = make_limited(engine.url, money_per_day=1000)
+        chat = replace(snapshot.deployments["chat"], price=Price(10.0, 100.0))
+        gateway = await start_gateway(replace(snapshot, deployments={"chat": chat}), valkey_server)
+        assert (await gateway.chat()).status == 200, "a guess may not be more than there is"
+        assert used(gateway, "money_per_day") == 10 * USAGE["prompt_tokens"] + 100 * USAGE["completion_tokens"]
+        assert (await gateway.chat(max_tokens=5)).status == 200
+        dear = await gateway.chat(max_tokens=9)
+        assert (dear.status, dear.json["error"]["type"]) == (429, "insufficient_quota")
+        is_at_rest(gateway)

@@ -1,0 +1,53 @@
+"""How many tokens the requests of one deployment take: estimated before, learned from the engine's own counts after.
+
+Concurrency
+    One event loop; changes in place.
+"""
+
+from __future__ import annotations
+
+from controlplane.domain.admission.estimates import OutputSizes, PromptSizes
+from controlplane.domain.admission.ticket import Ticket
+from controlplane.gateway.asks import Ask
+
+MIXED_TOKENS = 1000  # what a picture is taken to be, whatever its bytes
+WITHOUT_OUTPUT = "/embeddings"
+
+
+class Sizes:
+    """`prompts` by path: a chat's template costs tokens, an embedding has none. `mean_tokens`: of a request, lately."""
+
+    __slots__ = ("mean_tokens", "outputs", "prompts")
+
+    def __init__(self) -> None:
+        self.prompts: dict[str, PromptSizes] = {}
+        self.outputs = OutputSizes()
+        self.mean_tokens = 0.0
+
+    def prompt(self, ask: Ask, path: str, most: int | None) -> int:
+        """Returns the tokens of a request's prompt; `most` is what the largest replica holds."""
+        prompts = self.prompts.get(path)
+        if prompts is None:
+            prompts = self.prompts[path] = PromptSizes()
+        if not ask.mixed_bytes:
+            tokens = prompts.estimate(ask.body_bytes)
+        else:
+            tokens = prompts.estimate(ask.body_bytes - ask.mixed_bytes) + MIXED_TOKENS * ask.mixed_count
+        if most is not None and most < tokens <= 2 * most:
+            return most  # an estimate may be wrong by half: the engine, which counts, shall say no
+        return tokens
+
+    def output(self, ask: Ask, path: str, tenant: str) -> int:
+        """Returns the tokens that all its answers together may have."""
+        output = ask.output_limit()
+        if output is None:
+            output = 0 if path == WITHOUT_OUTPUT else self.outputs.high(tenant)
+        return output * ask.choices() if "n" in ask.fields else output
+
+    def learn(self, ticket: Ticket, path: str, prompt_tokens: int, output_tokens: int) -> None:
+        """Takes the engine's own counts of a whole answer."""
+        if prompt_tokens > 0 and ticket.body_bytes:
+            self.prompts[path].learn(ticket.body_bytes, ticket.prompt_tokens, prompt_tokens)
+        if path != WITHOUT_OUTPUT:
+            self.outputs.learn(ticket.tenant, output_tokens)
+        self.mean_tokens += 0.02 * (prompt_tokens + output_tokens - self.mean_tokens)
