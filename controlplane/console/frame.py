@@ -103,7 +103,14 @@ def object_url(kind: str, object_id: str) -> str:
     }  # fmt: skip
     if kind in lists:
         return reverse(lists[kind])
-    pages = {"deployment": "deployment", "replica": "replica", "node": "node", "model": "model", "variant": "model"}
+    pages = {
+        "slo": "deployment-traffic",
+        "deployment": "deployment",
+        "replica": "replica",
+        "node": "node",
+        "model": "model",
+        "variant": "model",
+    }
     address = object_id.partition("/")[0] if pages.get(kind) == "model" else object_id
     if kind not in pages or not address:
         return ""

@@ -13,7 +13,7 @@ from controlplane.domain.degradation import Ladder, Step
 from controlplane.domain.quotas.quota import Price
 from controlplane.journal.services.record import Actor
 from controlplane.journal.services.versioned import Applied
-from controlplane.traffic.services import ladders, quotas, shares, tiers
+from controlplane.traffic.services import ladders, quotas, shares, slos, tiers
 from controlplane.traffic.services.quotas import QuotaWish
 from controlplane.traffic.services.shares import ShareWish
 from controlplane.traffic.services.tiers import TierWish
@@ -73,6 +73,13 @@ def _price(who: Actor, step: Back) -> object:
     return ladders.apply_price(actor=who, **address, wish=Price(**before), expected_version=step.version)
 
 
+def _slo(who: Actor, step: Back) -> object:
+    address, before = step.values["address"], step.values["before"]
+    if before is None:
+        return slos.delete(actor=who, **address, expected_version=step.version)
+    return slos.apply(actor=who, **address, **before, expected_version=step.version)
+
+
 def _key_tier(who: Actor, step: Back) -> object:
     address, before = step.values["address"], step.values["before"]
     return tiers.apply_of_key(actor=who, **address, tier=before["tier"], expected_version=step.version)
@@ -85,5 +92,6 @@ COUNTERS: Mapping[str, tuple[Do, Callable[[Back], str], str]] = {
     "share": (_share, lambda _: reverse("shares"), roles.ADMINISTRATOR),
     "ladder": (_ladder, lambda step: reverse("ladder", args=[step.name]), roles.OPERATOR),
     "price": (_price, lambda _: reverse("prices"), roles.ADMINISTRATOR),
+    "slo": (_slo, lambda step: reverse("deployment-traffic", args=[step.name]), roles.OPERATOR),
     "key_tier": (_key_tier, lambda _: reverse("keys"), roles.ADMINISTRATOR),
 }

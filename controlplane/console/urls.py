@@ -34,7 +34,7 @@ from controlplane.console.views import (
     variants,
 )
 from controlplane.console.views.traffic import deployment as deployment_traffic
-from controlplane.console.views.traffic import gateway, key_tiers, ladders, prices, quotas, shares, tiers
+from controlplane.console.views.traffic import gateway, key_tiers, ladders, prices, quotas, shares, slos, tiers
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
@@ -114,6 +114,8 @@ urlpatterns = [
     path("traffic/ladders/<slug:deployment>/steps/<int:place>/edit/", ladders.edit, name="ladder-step-edit"),
     path("traffic/ladders/<slug:deployment>/steps/<int:place>/do/<slug:verb>/", ladders.move, name="ladder-step-move"),
     path("traffic/ladders/<slug:deployment>/do/delete/", ladders.delete, name="ladder-delete"),
+    path("traffic/deployments/<slug:deployment>/slo/edit/", slos.edit, name="slo-edit"),
+    path("traffic/deployments/<slug:deployment>/slo/do/delete/", slos.delete, name="slo-delete"),
     path("traffic/prices/", prices.prices, name="prices"),
     path("traffic/prices/new/", prices.new, name="price-new"),
     path("traffic/prices/<slug:deployment>/edit/", prices.edit, name="price-edit"),

@@ -20,7 +20,7 @@ from controlplane.domain.gateway_state import (
     WaitingState,
 )
 from controlplane.lib import gateway_state, keys, valkey, wire
-from controlplane.traffic.models import Ladder, Price, Quota, Share, Tier
+from controlplane.traffic.models import Ladder, Price, Quota, Share, Slo, Tier
 from controlplane.traffic.rule_selectors import TIER_FIELDS
 
 STEPS = [
@@ -46,6 +46,7 @@ def make_rules(deployment: str = "llama-70b", tenant: str = "chatbot") -> None:
         Share.objects.create(tenant=key.tenant, deployment=row, weight=1.0, guaranteed=0.6, most=1.0)
     Share.objects.create(tenant=owner, deployment=row, weight=2.0, guaranteed=0.5, most=0.8)
     Ladder.objects.create(deployment=row, steps=STEPS)
+    Slo.objects.create(deployment=row, ttft_s=1.0, tpot_s=0.08)
     Price.objects.create(deployment=row, prompt_per_million=0.6, completion_per_million=2.4)
 
 

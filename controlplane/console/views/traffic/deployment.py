@@ -28,7 +28,7 @@ class TierRow:
 
 @page()
 def traffic(request: HttpRequest, name: str) -> HttpResponse:
-    """Tiers, ladder, shares, quotas and price of a deployment, and what its gateway does now."""
+    """Objective, tiers, ladder, shares, quotas and price of a deployment, and what its gateway does now."""
     deployment = selectors.deployment(name)
     own = {row.name: row for row in rule_selectors.tiers(deployment=name)}
     common = {tier: rule_selectors.tier(tier) for tier in owners.TIERS if tier not in own}
@@ -44,6 +44,7 @@ def traffic(request: HttpRequest, name: str) -> HttpResponse:
         "quotas": quotas,
         "keys": dict(keys),
         "price": rule_selectors.prices().filter(deployment__name=name).first(),
+        "slo": rule_selectors.slos().filter(deployment__name=name).first(),
         "steps": ladder.steps if ladder else [],
         "state": now().get(name),
     }

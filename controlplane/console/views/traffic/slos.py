@@ -1,0 +1,96 @@
+"""Objectives: how long the first token of a deployment and each further one may take."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from controlplane.accounts import roles
+from controlplane.console import amounts, rest, rule_undo
+from controlplane.console.amounts import Amount
+from controlplane.console.dialogs import Dialog, Values, ask, seen
+from controlplane.console.guard import ASKS, actor, page
+from controlplane.console.views.traffic.common import done
+from controlplane.deployments import selectors
+from controlplane.traffic import rule_selectors
+from controlplane.traffic.models import Slo
+from controlplane.traffic.services import slos as services
+
+
+@page(roles.OPERATOR, ASKS)
+def edit(request: HttpRequest, deployment: str) -> HttpResponse:
+    """Sets or changes an objective."""
+    selectors.deployment(deployment)
+    row = rule_selectors.slos().filter(deployment__name=deployment).first()
+
+    def do(values: Values) -> HttpResponse:
+        wish = amounts.read(_amounts(), values)
+        expected = seen(values) if row else 0
+        applied = services.apply(actor=actor(request), deployment=deployment, **wish, expected_version=expected)
+        back = rule_undo.back("slo", deployment, applied, _stored(row) if row else None, deployment=deployment)
+        return done(request, _page_of(deployment), _("Saved. Gateways follow within seconds."), back)
+
+    return ask(request, lambda values: _dialog(values, deployment, row), do)
+
+
+@page(roles.OPERATOR, ASKS)
+def delete(request: HttpRequest, deployment: str) -> HttpResponse:
+    """Removes an objective."""
+    row = rule_selectors.slo(deployment)
+
+    def do(values: Values) -> HttpResponse:
+        services.delete(actor=actor(request), deployment=deployment, expected_version=seen(values))
+        back = rule_undo.gone("slo", deployment, _stored(row), deployment=deployment)
+        return done(request, _page_of(deployment), _("The objective was removed."), back)
+
+    dialog = Dialog(
+        _("Remove the objective of %(name)s") % {"name": deployment},
+        _("Remove"),
+        [_("Requests then wait as long as their tier allows, and seats are not lowered for slow tokens.")],
+        rest=rest.call("DELETE", f"deployments/{deployment}/slo/", version=row.version),
+        danger=True,
+        back=_page_of(deployment),
+        version=row.version,
+    )
+    return ask(request, lambda _values: dialog, do)
+
+
+def _dialog(values: Values, deployment: str, row: Slo | None) -> Dialog:
+    stored = _stored(row) if row else {}
+    version = row.version if row else 0
+    body = amounts.told(_amounts(), values, stored)
+    return Dialog(
+        _("Objective of %(name)s") % {"name": deployment},
+        _("Save"),
+        [
+            _("Interactive requests wait only as long as leaves time for their prefill."),
+            _("Seats are lowered where tokens come slower."),
+        ],
+        amounts.fields(_amounts(), values, stored),
+        rest.call("PUT", f"deployments/{deployment}/slo/", body, version=version),
+        back=_page_of(deployment),
+        version=version if row else None,
+    )  # fmt: skip
+
+
+def _stored(row: Slo) -> dict[str, float | None]:
+    return {"ttft_s": row.ttft_s, "tpot_s": row.tpot_s}
+
+
+def _page_of(deployment: str) -> str:
+    return reverse("deployment-traffic", args=[deployment])
+
+
+def _amounts() -> list[Amount]:
+    return [
+        Amount(
+            "ttft_s", _("Time to first token"), _("s"),
+            _("From the request's arrival, waiting included. For example 1. Empty = not promised."),
+            low=0.001, high=services.TTFT_MOST_S, optional=True,
+        ),
+        Amount(
+            "tpot_s", _("Time per output token"), _("ms"), _("On average. For example 80. Empty = not promised."),
+            low=0.1, high=services.TPOT_MOST_S * 1000, scale=0.001, optional=True,
+        ),
+    ]  # fmt: skip
