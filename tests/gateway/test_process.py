@@ -42,7 +42,7 @@ async def process_of(
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, int]]:
     """Starts `python -m controlplane.gateway` and yields (process, port) as soon as it listens."""
     write_snapshot(folder, snapshot)
-    port = free_port()
+    port = int(environment.get("HEADWORKS_GATEWAY_PORT") or free_port())
     values = {"HEADWORKS_HOME": str(folder), "HEADWORKS_GATEWAY_PORT": str(port), "REDIS_URL": f"unix://{folder}/no"}
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "controlplane.gateway", env={**os.environ, **values, **environment}
