@@ -63,8 +63,14 @@ def processes(layout: Layout) -> str:
         for member in proc.group_members(engine.group):
             names.setdefault(member, f"engine {engine.deployment}/{engine.replica}")
             others.append(member)
-    rows = [_row(process, names.get(process, "")) for process in [*servers, *others]]
+    rows = [_row(process, names.get(process) or _gateway_process(process)) for process in [*servers, *others]]
     return "\n".join([f"{'pid':>8} {'state':5} {'MiB':>7} {'hours':>7}  name / command", *rows]) + "\n"
+
+
+def _gateway_process(process: ProcessId) -> str:
+    """The name of one of several processes of the gateway, whose parent is the launcher's child; else empty."""
+    found = re.search(r"controlplane\.gateway --worker (\w+) (\d+) ", proc.command_line(process.pid))
+    return f"gateway process {found[2]} ({found[1]})" if found else ""
 
 
 def _row(process: ProcessId, name: str) -> str:
@@ -133,8 +139,11 @@ def restarts(layout: Layout) -> Iterator[str]:
         found = re.search(r"\] (\w+): (?:ended with|was ended by) .* starting it again", line)
         if found:
             counts[found[1]] = counts.get(found[1], 0) + 1
+    for line in logs.tail(layout.logs / "gateway.log", RECENT_LINES):
+        if found := re.search(r"(gateway process \d+) \(\w+\) has ended with status", line):
+            counts[found[1]] = counts.get(found[1], 0) + 1
     for name, count in counts.items():
-        yield f"{name} had to be started again {count} times lately (log: {layout.logs / name}.log)."
+        yield f"{name} had to be started again {count} times lately (log: {layout.logs / name.partition(' ')[0]}.log)."
 
 
 def silent_ports(layout: Layout) -> Iterator[str]:

@@ -33,6 +33,7 @@ class LaunchSettings:
     gateway_port: int
     node_name: str
     tls: bool
+    gateway_processes: int = 1
 
     @property
     def host(self) -> str:
@@ -67,6 +68,7 @@ def read_settings(layout: Layout) -> LaunchSettings:
         gateway_port=env.read_int("HEADWORKS_GATEWAY_PORT", 8080, low=1, high=65535),
         node_name=node_name(layout.home / "node-name"),
         tls=bool(env.read_str("HEADWORKS_TLS_CERT", "")),
+        gateway_processes=env.read_int("HEADWORKS_GATEWAY_PROCESSES", 1, low=1, high=64),
     )
 
 
@@ -126,6 +128,7 @@ def process_environment(
     out["HEADWORKS_BIND"] = settings.bind
     out["HEADWORKS_CONSOLE_PORT"] = str(settings.console_port)
     out["HEADWORKS_GATEWAY_PORT"] = str(settings.gateway_port)
+    out["HEADWORKS_GATEWAY_PROCESSES"] = str(settings.gateway_processes)
     out.setdefault("HEADWORKS_CONSOLE_URL", settings.console_url)
     out.setdefault("HEADWORKS_GATEWAY_URL", settings.gateway_url)
     out["HEADWORKS_NODE_NAME"] = settings.node_name

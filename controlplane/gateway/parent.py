@@ -120,7 +120,8 @@ class Parent:
                 logger.error("the gateway process with pid %d does not end; it is killed", process.pid)
                 process.kill()
                 process.wait()
-        return int(any(process.returncode for process in running))
+        # one that was still starting ends by the signal itself
+        return int(any(process.returncode not in (0, -signal.SIGTERM) for process in running))
 
 
 def _listen(host: str, port: int) -> socket.socket:

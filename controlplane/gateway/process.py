@@ -58,6 +58,7 @@ class Process:
             self.company = Company(settings, gateway_id, self.owners, self.gates, self._figures)
         figures = None if self.company is None else self.company.figures
         self.state_report = StateReport(self.gates, gateway_id, f"{settings.bind}:{settings.port}")
+        self.state_report.owners = self.owners
         forwarder = Forwarder(self.meter, self.gates, self.cool_downs, settings.media_domains)
         forwarder.is_elsewhere = self.owners.is_elsewhere
         self.app = Gateway(

@@ -82,6 +82,15 @@ def test_the_summary_says_what_looks_wrong(tmp_path: Path, capsys: pytest.Captur
     assert "engine's environment" in printed or "Nothing" not in printed
 
 
+def test_a_gateway_process_that_was_started_again_is_named(tmp_path: Path) -> None:
+    layout = make_installation(tmp_path)
+    line = "WARNING controlplane.gateway.parent: gateway process 1 (ab12) has ended with status -9; starting it again"
+    (layout.logs / "gateway.log").write_text(f"{line}\n{line}\n")
+    (sentence,) = facts.restarts(layout)
+    assert sentence.startswith("gateway process 1 had to be started again 2 times lately")
+    assert "gateway.log" in sentence
+
+
 @pytest.fixture
 def console() -> Iterator[str]:
     """The address of a server that answers everything, as a console does /healthz."""
