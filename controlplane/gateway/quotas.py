@@ -12,6 +12,8 @@ Concurrency
 
 from __future__ import annotations
 
+import time
+
 import redis.asyncio
 
 from controlplane.domain.admission.ticket import Ticket
@@ -41,10 +43,6 @@ class Limits:
         self.headers = RateLimitHeaders(meters)
         self.most_tokens = min((meter.limit for meter in meters if meter.unit == TOKENS), default=None)
         self.most_money = min((meter.limit for meter in meters if meter.unit == MONEY), default=0)
-
-    def money(self, prompt_tokens: int, output_tokens: int) -> int:
-        """Returns what so many tokens cost, as far as anybody limits that."""
-        return self.price.cost(prompt_tokens, output_tokens) if self.price is not None else 0
 
 
 class Quotas:
@@ -98,31 +96,36 @@ class Quotas:
 
         `is_guess`: the client did not say how much it wants at most, so it is not refused for more than the limit.
         """
-        return self._reserve(limits, ticket, is_guess) is GRANTED
+        assert self.leases is not None
+        return self._reserve(limits, ticket, is_guess, ticket.arrived_at + self.leases.ahead_s) is GRANTED
 
     async def reserve(self, limits: Limits, ticket: Ticket, *, is_guess: bool) -> None:
         """Reserves and waits for Valkey where this gateway holds too little; raises GatewayError 429."""
-        assert self.leases is not None
-        answer = await self.leases.until_known(lambda: self._reserve(limits, ticket, is_guess))
+        leases = self.leases
+        assert leases is not None
+        answer = await leases.until_known(lambda: self._reserve(limits, ticket, is_guess, leases.now()))
         if answer is GRANTED:
             return
         if not isinstance(answer, QuotaRefusal):
             raise quotas_contended()
         address = (limits.who.tenant, answer.quota, answer.measure)
         self.refused[address] = self.refused.get(address, 0) + 1
-        raise quota_exceeded(answer, self.headers(limits))
+        raise quota_exceeded(answer, self.headers(limits, time.monotonic()))
 
     def settle(self, limits: Limits, ticket: Ticket, prompt_tokens: int, output_tokens: int) -> None:
         """The request is over and used so much."""
-        self.book.settle(ticket.id, prompt_tokens + output_tokens, limits.money(prompt_tokens, output_tokens))
+        money = 0 if limits.price is None else limits.price.cost(prompt_tokens, output_tokens)
+        self.book.settle(ticket.id, prompt_tokens + output_tokens, money)
 
     def refund(self, ticket: Ticket) -> None:
         """The request came to nothing."""
         self.book.refund(ticket.id)
 
-    def headers(self, limits: Limits) -> Headers:
-        """Returns the `x-ratelimit-*` headers for an answer, as one piece."""
-        return [(limits.headers.name, limits.headers.value(self._now()))] if limits.headers.name else []
+    def headers(self, limits: Limits, at: float) -> Headers:
+        """Returns the `x-ratelimit-*` headers for an answer, as one piece; `at` is of the monotonic clock."""
+        headers = limits.headers
+        assert self.leases is not None
+        return [(headers.name, headers.value(at + self.leases.ahead_s))] if headers.name else []
 
     # -- what is told --------------------------------------------------------------------------------------------------
 
@@ -135,13 +138,7 @@ class Quotas:
         """Raises AssertionError with the sum that is wrong."""
         self.book.check_invariants()
 
-    def _now(self) -> float:
-        assert self.leases is not None
-        return self.leases.now()
-
-    def _reserve(self, limits: Limits, ticket: Ticket, is_guess: bool) -> QuotaAnswer:
-        leases = self.leases
-        assert leases is not None
+    def _reserve(self, limits: Limits, ticket: Ticket, is_guess: bool, now: float) -> QuotaAnswer:
         prompt, output, most = ticket.prompt_tokens, ticket.output_tokens, limits.most_tokens
         tokens, money = prompt + output, 0
         if most is not None and tokens > most and is_guess:
@@ -150,7 +147,7 @@ class Quotas:
             money = limits.price.cost(prompt, output)
             if is_guess and money > limits.most_money:
                 money = max(limits.price.cost(prompt, 0), limits.most_money)
-        answer = self.book.reserve_from(limits.meters, ticket.id, tokens, money, leases.now())
-        if self.book.wants_sync:
-            leases.wake()
+        answer = self.book.reserve_from(limits.meters, ticket.id, tokens, money, now)
+        if self.book.wants_sync and self.leases is not None:
+            self.leases.wake()
         return answer

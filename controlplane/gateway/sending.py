@@ -136,7 +136,7 @@ class Sender:
         if call.degraded:
             own.append((b"x-headworks-degraded", call.degraded.encode()))
         if call.limits is not None:
-            own += self._quotas.headers(call.limits)
+            own += self._quotas.headers(call.limits, call.arrived_at)
         if call.ignored:
             own.append((b"x-headworks-ignored", ",".join(call.ignored).encode()))
         ask, meter = call.ask, self._meter

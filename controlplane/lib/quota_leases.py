@@ -167,16 +167,14 @@ class Leases:
         self._client = client
         self._gateway = gateway
         self._clock = clock
-        self._ahead_s: float | None = None  # Valkey's time less our clock
+        self.ahead_s = time.time() - clock()  # Valkey's time less our clock; this machine's until Valkey has told
         self._all_at = -FOREVER  # when everything was said last
         self._exchange: asyncio.Task[None] | None = None
         self._poked = asyncio.Event()
 
     def now(self) -> float:
         """Returns Valkey's time as far as it is known, else this machine's, in UTC seconds."""
-        if self._ahead_s is None:
-            self._ahead_s = time.time() - self._clock()
-        return self._clock() + self._ahead_s
+        return self._clock() + self.ahead_s
 
     async def reserve(self, request_id: str, who: Who, tokens: int, money: int) -> QuotaAnswer:
         """Reserves; waits for Valkey only where this gateway holds too little. Never answers NeedsSlice unless others
@@ -258,7 +256,7 @@ class Leases:
         if self.book.cut_off_at is not None and self.book.meters:
             logger.warning("Valkey answers again; quotas are shared again")
         at, replies = answers(asks, found)
-        self._ahead_s = at - (sent_at + self._clock()) / 2
+        self.ahead_s = at - (sent_at + self._clock()) / 2
         self.book.answered(replies, self.now())
 
 

@@ -23,7 +23,7 @@ from controlplane.domain.quotas.quota import Quota, Who
 from controlplane.domain.quotas.slices import Ask, Reply
 from controlplane.domain.quotas.windows import FOREVER
 
-Reserved = tuple[tuple[Meter, ...], tuple[int, ...], int, int]  # meters, their windows' turns, tokens, money
+Reserved = tuple[tuple[Meter, ...], int, int, int]  # meters, the count of turns then, tokens, money
 
 
 class SliceBook:
@@ -35,6 +35,7 @@ class SliceBook:
         self.open: dict[str, Reserved] = {}
         self.cut_off_at: float | None = None
         self.wants_sync = False
+        self.turned = 0  # times that a new window began for any limit
         self.quotas: tuple[Quota, ...] = ()
         self._of: dict[Who, tuple[Meter, ...]] = {}
         self._active: dict[str, Meter] = {}  # that hold, want or owe something: few of many
@@ -96,11 +97,10 @@ class SliceBook:
             meter.stock -= amount
             meter.reserved += amount
             meter.drawn += amount
-            meter.drawn_at = now
             if meter.stock <= meter.low and meter.asked is None and now >= meter.retry_at:
                 self.wants_sync = True
                 self._hungry[meter.id] = meter
-        self.open[request_id] = (meters, tuple([meter.turn for meter in meters]), tokens, money)
+        self.open[request_id] = (meters, self.turned, tokens, money)
         return GRANTED
 
     def settle(self, request_id: str, tokens: int, money: int) -> None:
@@ -138,7 +138,9 @@ class SliceBook:
         for reply in replies:
             meter = self.meters.get(reply.meter) or self._gone.get(reply.meter)
             if meter is not None:
+                turn = meter.turn
                 meter.answered(reply, now)
+                self._note_turn(meter, turn)
 
     def failed(self, now: float) -> None:
         """Valkey did not answer; from now on this gateway goes on with what it holds."""
@@ -151,16 +153,16 @@ class SliceBook:
         """Returns the last words of this gateway: everything that no running request holds goes back."""
         for meter in self._active.values():
             meter.stock = min(meter.stock, 0)
-            meter.needed = 0
+            meter.needed = meter.drawn = meter.drawn_before = 0
             meter.drawn_at = -FOREVER
         return self.asks(0.0)
 
     def check_invariants(self) -> None:
         """Raises AssertionError with the sum that is wrong; tests call it after every step."""
         reserved: dict[str, int] = {}
-        for meters, turns, tokens, money in self.open.values():
-            for meter, turn in zip(meters, turns, strict=True):
-                if turn == meter.turn:
+        for meters, turned, tokens, money in self.open.values():
+            for meter in meters:
+                if turned >= meter.turned_at:
                     amount = (1, tokens, money)[meter.measure.unit]
                     reserved[meter.id] = reserved.get(meter.id, 0) + amount
         for meter in (*self.meters.values(), *self._gone.values()):
@@ -179,12 +181,14 @@ class SliceBook:
         wanting: list[Meter] = []
         for meter in meters:
             amount = costs[meter.unit]
+            turn = meter.turn
             if meter.ends_at <= now:
                 meter.turn_window(-1, FOREVER)
             if meter.stock < amount:
                 self._active[meter.id] = meter
             if meter.stock < amount and self.cut_off_at is not None:
                 meter.help_itself(amount, now, self.cut_off_at)
+            self._note_turn(meter, turn)
             if meter.stock >= amount:
                 continue
             if amount > meter.limit or self.cut_off_at is not None or now < meter.retry_at:
@@ -206,14 +210,19 @@ class SliceBook:
             resets_at=meter.has_room_at(amount, now) if known else None, now=now, cut_off=cut_off,
         )  # fmt: skip
 
+    def _note_turn(self, meter: Meter, before: int) -> None:
+        if meter.turn != before:
+            self.turned += 1
+            meter.turned_at = self.turned
+
     def _close(self, request_id: str, used: tuple[int, int, int]) -> None:
         entry = self.open.pop(request_id, None)
         if entry is None:
             return
-        meters, turns, tokens, money = entry
+        meters, turned, tokens, money = entry
         reserved = (1, tokens, money)
-        for meter, turn in zip(meters, turns, strict=True):
-            if turn != meter.turn:
+        for meter in meters:
+            if turned < meter.turned_at:
                 continue  # of a window that is over
             unit = meter.unit
             spent = 0 if meter.held else used[unit]

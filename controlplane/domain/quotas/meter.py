@@ -36,15 +36,17 @@ class Meter:
     needed: int = 0  # what requests wait for that a slice has to bring
     low: int = 0  # below this it asks for more
     drawn: int = 0  # reserved since the pace was last reckoned
+    drawn_before: int = 0  # the same at the last ask
     pace_per_s: float = 0.0
     pace_at: float = 0.0
-    drawn_at: float = 0.0
+    drawn_at: float = 0.0  # of the first ask after it
     left: int = 0
     left_at: float = 0.0
     gateways: int = 1
     window: int = -1
     ends_at: float = FOREVER
-    turn: int = 0  # grows with each new window; a reservation of an earlier one counts no more
+    turn: int = 0  # grows with each new window
+    turned_at: int = 0  # the book's count of turns after the last one: an earlier reservation counts no more here
     retry_at: float = 0.0  # asking sooner is of no use
     filled_at: float = 0.0  # until then it has filled itself up without Valkey
     short: bool = False
@@ -69,6 +71,8 @@ class Meter:
 
     def ask(self, now: float) -> Ask | None:
         """Returns what to say to Valkey now; None where there is nothing to say."""
+        if self.drawn > self.drawn_before:
+            self.drawn_at, self.drawn_before = now, self.drawn
         self._reckon_pace(now)
         goal = self._goal()
         self.low = goal // 2
@@ -182,4 +186,4 @@ class Meter:
         elapsed_s = min(60.0, max(PACE_LEAST_S, elapsed_s))
         kept, recent = math.exp(-elapsed_s / PACE_S), self.drawn / elapsed_s
         self.pace_per_s = max(recent, self.pace_per_s * kept + recent * (1.0 - kept))
-        self.drawn, self.pace_at = 0, now
+        self.drawn, self.drawn_before, self.pace_at = 0, 0, now
