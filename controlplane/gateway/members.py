@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 BEAT_S = 0.4
 VALKEY_LIMIT_S = 1.0
 SILENT_S = 5.0
+FORGOTTEN_QUIET_S = 30
 JOINING_S = 1.0
 SOCKET = ".sock"
 
@@ -102,6 +103,8 @@ class Members:
         self._on_held = on_held
         self._known: dict[str, _Known] = {}
         self._held: Held = {}
+        self._hung: list[PeerPool] = []  # of processes that have just been given up although they took connections
+        self._forgotten: list[PeerPool] = []  # what runs there may end by itself
         self._joined_at = time.monotonic()
         self._looked = False
         self._news = asyncio.Event()
@@ -162,6 +165,8 @@ class Members:
         self.valkey_up = beaten is not None
         self._take(beaten, time.monotonic())
         self._count()
+        while self._hung:  # only now, when the owners of before are not asked again
+            self._hung.pop().give_up()
         await self._connect_all()
         self._count()
         self._tell_held()
@@ -187,6 +192,10 @@ class Members:
         """Keeps the time limits of connections; call it once a second."""
         for known in self._known.values():
             known.peer.pool.sweep()
+        for pool in self._forgotten:
+            pool.sweep()
+            pool.give_up(FORGOTTEN_QUIET_S)
+        self._forgotten = [pool for pool in self._forgotten if pool.busy]
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -206,6 +215,7 @@ class Members:
                 if now - known.beaten_at > SILENT_S and known.is_up:
                     logger.warning("the gateway process %s has said nothing for %g s", member_id, SILENT_S)
                     self._down(known)
+                    self._hung.append(known.peer.pool)
             elif beaten.on_time or now - known.beaten_at > SILENT_S:
                 self._forget(known)
 
@@ -277,6 +287,8 @@ class Members:
             known.connecting.cancel()
         self._down(known)
         known.peer.pool.retire()
+        self._hung.append(known.peer.pool)
+        self._forgotten.append(known.peer.pool)
 
     def _others_are_active(self) -> bool:
         return any(one.is_up and one.member.state == "active" for one in self._known.values())

@@ -128,7 +128,7 @@ class Owners:
             if passing.failure.code != "closed":
                 failed(passing.failure).send(call.client, call.request_id)
                 return True
-            if not is_reused:
+            if not is_reused or self.elsewhere(name) is not peer:
                 return False
             connection, is_reused = None, False
 

@@ -99,6 +99,14 @@ class PeerPool(Pool):
                 await asyncio.sleep(BUSY_PAUSE_S)
         raise BlockingIOError("its queue of connections is full")
 
+    def give_up(self, quiet_s: int | None = None) -> None:
+        """Ends what nothing has been answered to, so that it is asked elsewhere; with `quiet_s` also what has brought
+        nothing for so long."""
+        for connection in list(self.busy):
+            if not connection.has_answered or (quiet_s is not None and connection.quiet_s > quiet_s):
+                text = "The gateway process says nothing any more."
+                connection.fail(UpstreamError("closed", text, received=connection.has_answered))
+
     def message(self, method: bytes, path: str, headers: Iterable[Header], own: Headers, body: bytes) -> bytes:
         """Returns a whole request: those of `headers` that do not belong to a connection, and our `own`."""
         parts = [b"%b %b HTTP/1.1\r\nhost: gateway\r\n" % (method, path.encode())]

@@ -50,9 +50,9 @@ class Process:
         self.pools = Pools()
         self.cool_downs = CoolDowns()
         self.snapshots = Snapshots(settings.folder, self.pools, self._routes_changed, keep=settings.slot == 0)
-        self.sampler = Sampler(self.meter, self.gates, f"gateway:{gateway_id}")
-        self.outbox = Outbox(self.meter, gateway_id, settings.folder, settings.slot, settings.processes)
         self.owners = Owners(self.gates)
+        self.sampler = Sampler(self.meter, self.gates, f"gateway:{gateway_id}", self.owners.is_elsewhere)
+        self.outbox = Outbox(self.meter, gateway_id, settings.folder, settings.slot, settings.processes)
         self.company: Company | None = None
         if worker is not None or settings.address:
             self.company = Company(settings, gateway_id, self.owners, self.gates, self._figures)
@@ -68,6 +68,7 @@ class Process:
             owners=self.owners,
             metrics=self._figures if figures is None else figures.own,
             summed_metrics=None if figures is None else figures.together,
+            notes=self.gates.quotas.notes,
             on_startup=self._start,
             on_shutdown=self._stop,
         )

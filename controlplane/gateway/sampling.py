@@ -7,9 +7,10 @@ Pure: `turn` gets the time and returns what to write.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from controlplane.domain.admission.place import Place
 from controlplane.domain.rollups import GaugeWindow, Rollup, slot_of
 from controlplane.domain.routing import RoutingSnapshot
 from controlplane.domain.samples import SamplePart
@@ -39,11 +40,14 @@ class Turn:
 class Sampler:
     """Ends the seconds of a meter. One owner; changes in place."""
 
-    def __init__(self, meter: Meter, gates: Gates, source: str) -> None:
+    def __init__(
+        self, meter: Meter, gates: Gates, source: str, is_elsewhere: Callable[[str], bool] = lambda _: False
+    ) -> None:
         self.lifetime: dict[str, Tally] = {}  # deployment -> since the start of the process
         self._meter = meter
         self._gates = gates
         self._source = source
+        self._is_elsewhere = is_elsewhere  # whether another process owns a deployment
         self._slots: dict[str, Slot] = {}  # subject -> running slot
         self._slot_start = 0
         self._turned_at = 0.0
@@ -67,6 +71,8 @@ class Sampler:
         for deployment, rows in by_deployment.items():
             gate = self._gates.by_name.get(deployment)
             places = gate.admission.places if gate is not None else {}
+            if self._is_elsewhere(deployment) and _is_idle(places.values(), rows):
+                continue  # that there is nothing is for the owner to say
             whole, window = Tally(), Tally()
             for replica_id, series, second in rows:
                 whole.add(second)
@@ -140,6 +146,10 @@ class Sampler:
         ]
         for address in gone:
             del self._meter.series[address]
+
+
+def _is_idle(places: Iterable[Place], rows: Iterable[tuple[str, Series, Tally]]) -> bool:
+    return not any(place.running for place in places) and all(series.quiet for _, series, _ in rows)
 
 
 def _routed(snapshot: RoutingSnapshot | None) -> Iterable[tuple[str, str]]:

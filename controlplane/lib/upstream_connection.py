@@ -135,6 +135,11 @@ class Connection(asyncio.Protocol):
     def closed(self) -> bool:
         return self._closed
 
+    @property
+    def has_answered(self) -> bool:
+        """Whether any byte of an answer to the running request has come."""
+        return self._received
+
     def fail(self, error: UpstreamError) -> None:
         """Ends the exchange with `error` and closes the connection."""
         sink = self._sink
