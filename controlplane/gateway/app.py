@@ -7,7 +7,7 @@ import itertools
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
 
@@ -49,6 +49,7 @@ class Gateway:
         owners: Owners,
         metrics: Callable[[], bytes],
         summed_metrics: Callable[[], Awaitable[bytes]] | None = None,
+        notes: Callable[[], Iterable[str]] = tuple,
         on_startup: Callable[[], Awaitable[None]],
         on_shutdown: Callable[[], Awaitable[None]],
     ) -> None:
@@ -57,6 +58,7 @@ class Gateway:
         self._owners = owners
         self._metrics = metrics
         self._summed_metrics = summed_metrics  # of all processes behind the port, where there are several
+        self._notes = notes  # on what does not work as it should although it is ready
         self._on_startup = on_startup
         self._on_shutdown = on_shutdown
         self._body_limit = settings.body_limit_bytes
@@ -157,7 +159,8 @@ class Gateway:
             return 200, b"text/plain; charset=utf-8", b"ok\n"
         if path == "/readyz":
             self._snapshots.current(time.time())
-            return 200, b"text/plain; charset=utf-8", b"ready\n"
+            notes = "".join(f"{note}\n" for note in self._notes())
+            return 200, b"text/plain; charset=utf-8", f"ready\n{notes}".encode()
         if path == "/v1/models" or path.startswith("/v1/models/"):
             return 200, b"application/json", self._models(path, authorization)
         raise _unknown_path(path)

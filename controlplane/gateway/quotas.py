@@ -13,6 +13,7 @@ Concurrency
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 import redis.asyncio
 
@@ -133,6 +134,11 @@ class Quotas:
     def is_cut_off(self) -> bool:
         """Whether Valkey does not answer while there are quotas to share."""
         return self.book.cut_off_at is not None and bool(self.book.meters)
+
+    def notes(self) -> Iterator[str]:
+        """Yields what `/readyz` says of quotas that are not shared with other gateways now."""
+        if self.is_cut_off:
+            yield "quotas: Valkey does not answer; they go on with what this gateway holds"
 
     def check_invariants(self) -> None:
         """Raises AssertionError with the sum that is wrong."""

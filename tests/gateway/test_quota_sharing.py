@@ -90,6 +90,8 @@ async def test_without_valkey_it_goes_on_with_what_it_holds_and_says_so(start_ga
         servers[-1].wait()
         await until(lambda: gateway.process.gates.quotas.is_cut_off)
         assert (await gateway.chat(max_tokens=20)).status == 200
+        ready = await gateway.get("/readyz")
+        assert ready.status == 200 and b"quotas: Valkey does not answer" in ready.body
         assert "headworks_gateway_quotas_cut_off 1" in (await gateway.get("/metrics")).body.decode()
         answers = [await gateway.chat(max_tokens=3000) for _ in range(3)]
         refused = [one for one in answers if one.status == 429]
@@ -98,6 +100,7 @@ async def test_without_valkey_it_goes_on_with_what_it_holds_and_says_so(start_ga
         (folder / "v.sock").unlink(missing_ok=True)
         servers.append(make_server(folder))
         await until(lambda: not gateway.process.gates.quotas.is_cut_off)
+        assert (await gateway.get("/readyz")).body == b"ready\n"
         assert (await gateway.chat(max_tokens=3000)).status == 200
         is_at_rest(gateway)
 

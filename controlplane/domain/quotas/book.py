@@ -191,7 +191,8 @@ class SliceBook:
             self._note_turn(meter, turn)
             if meter.stock >= amount:
                 continue
-            if amount > meter.limit or self.cut_off_at is not None or now < meter.retry_at:
+            is_vain = now < meter.retry_at and meter.stock + meter.left < amount
+            if amount > meter.limit or self.cut_off_at is not None or is_vain:
                 return self._refuse(meter, amount, now)
             wanting.append(meter)
         for meter in wanting:

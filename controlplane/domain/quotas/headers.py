@@ -46,9 +46,9 @@ class RateLimitHeaders:
         limit a minute, nothing."""
         values: list[int | bytes] = []
         for meter, limit, per_s, steps in self._rows or self._tightest(values, now):
-            left = meter.stock
-            shared = meter.left + (now - meter.left_at) * per_s
-            if shared > 0.0:
+            left, elapsed_s = meter.stock, now - meter.left_at  # below 0: what is left was heard meanwhile
+            shared = meter.left + elapsed_s * per_s if elapsed_s > 0.0 else meter.left
+            if shared > 0:
                 left += int(shared)
             if left >= limit:
                 values += (limit, b"0ms")

@@ -153,7 +153,7 @@ class Meter:
         """Returns what can still be had, as far as this gateway knows."""
         limit, shared = self.limit, self.left
         if self.kind == "refilled":
-            shared = int(shared + (now - self.left_at) * limit / MINUTE_S)
+            shared = int(shared + max(0.0, now - self.left_at) * limit / MINUTE_S)
         left = self.stock + shared if shared > 0 else self.stock
         return limit if left > limit else max(0, left)
 

@@ -240,3 +240,11 @@ def test_a_gateway_that_ends_gives_back_what_it_holds() -> None:
     book.answered(pool.sync("a", book.leaving(), NOW + 0.1), NOW + 0.1)
     pool.leave("a")
     assert pool.limits["shop/q:tokens_per_day", int(NOW // 86_400)].out == 40
+
+
+def test_what_came_back_here_and_what_is_left_there_are_added_up_at_once() -> None:
+    book, pool = SliceBook([make_quota(tokens_per_day=1000)]), Pool()
+    assert isinstance(ask(book, pool, NOW, "1", tokens=720), Granted)
+    assert isinstance(ask(book, pool, NOW, "2", tokens=720), QuotaRefusal)
+    book.settle("1", 10, 0)
+    assert isinstance(ask(book, pool, NOW, "3", tokens=720), Granted)
