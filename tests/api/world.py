@@ -61,6 +61,7 @@ def make_world() -> World:
         "deployment": "chat",
         "tier": "batch",
         "quota": "daily",
+        "place": 1,
         "token_id": token.pk,
         "pk": tenant.pk,
     }

@@ -36,7 +36,7 @@ def make_rules(deployment: str = "llama-70b", tenant: str = "chatbot") -> None:
     row, owner = Deployment.objects.get(name=deployment), Tenant.objects.get(name=tenant)
     values = {name: getattr(BATCH, name) for name in TIER_FIELDS}
     Tier.objects.create(name="batch", deployment=row, **{**values, "longest_wait_s": 120.0})
-    key = ApiKey.objects.filter(tenant__name="search").first()
+    key = ApiKey.objects.filter(tenant__name="search-team").first()
     Quota.objects.create(
         tenant=owner, name="daily", limits={"tokens_per_day": 5_000_000, "money_per_month": 1_250_000_000}
     )

@@ -20,9 +20,12 @@ from django.utils import timezone
 from controlplane.accounts.models import ApiKey, ApiToken, Tenant, User
 from controlplane.catalog.models import Model, Variant
 from controlplane.deployments.models import Deployment, Replica, Revision
+from controlplane.domain.admission.tiers import BATCH
 from controlplane.fleet.models import Accelerator, Node, Pool, Reservation
 from controlplane.journal.models import Decision, Event
 from controlplane.telemetry.frames import MOST_SUBJECTS
+from controlplane.traffic.models import Ladder, Price, Quota, Share, Tier
+from controlplane.traffic.rule_selectors import TIER_FIELDS
 from tests.console import making
 from tests.console.calling import HX, make_client
 
@@ -40,6 +43,12 @@ LISTS = {
     "/models/": 50,
     "/journal/": 50,
     "/journal/decisions/": 50,
+    "/traffic/tiers/": 50,
+    "/traffic/quotas/": 50,
+    "/traffic/shares/": 50,
+    "/traffic/ladders/": 50,
+    "/traffic/prices/": 50,
+    "/deployments/big/traffic/": 110,
     "/access/tenants/": 50,
     "/access/keys/": 50,
     "/access/users/": 50,
@@ -67,6 +76,7 @@ def make_rows(number: int, start: int = 0) -> None:
         _replicas.append((row, place))
     _place(start)
     _accounts(names)
+    _rules(names, rows, big)
     _journal(names)
 
 
@@ -111,6 +121,27 @@ def _accounts(names: list[str]) -> None:
     ApiToken.objects.bulk_create(
         ApiToken(user=row, name="t", prefix="hwt", token_hash=row.username, role="viewer") for row in users
     )
+
+
+def _rules(names: list[str], rows: list[Deployment], big: Deployment) -> None:
+    tenants = {row.name: row for row in Tenant.objects.filter(name__in=names)}
+    values = {name: getattr(BATCH, name) for name in TIER_FIELDS}
+    Tier.objects.bulk_create(Tier(name="batch", deployment=row, **values) for row in rows)
+    keys = dict(ApiKey.objects.filter(tenant__name__in=names).values_list("tenant__name", "pk"))
+    limits = {"tokens_per_day": 7}
+    Quota.objects.bulk_create(
+        Quota(tenant=tenants[name], name=f"q{number}", key_id=keys[name], deployment=owner, limits=limits)
+        for name, row in zip(names, rows, strict=True)
+        for number, owner in enumerate((row, big))
+    )
+    Share.objects.bulk_create(
+        Share(tenant=tenants[name], deployment=owner, weight=1.0, guaranteed=0.1, most=1.0)
+        for name, row in zip(names, rows, strict=True)
+        for owner in (row, big)
+    )
+    steps = [{"kind": "shed", "tiers": ["batch"], "max_tokens": 1, "deployment": ""}]
+    Ladder.objects.bulk_create(Ladder(deployment=row, steps=steps) for row in rows)
+    Price.objects.bulk_create(Price(deployment=row, prompt_per_million=1, completion_per_million=2) for row in rows)
 
 
 def _journal(names: list[str]) -> None:

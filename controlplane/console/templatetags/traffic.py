@@ -21,8 +21,11 @@ def gauge(value: float | None, limit: float | None, css: str, form: str = "count
     write = traffic_units.FORMS[form]
     tail = format_html(' <span class="unit">{}</span>', unit) if unit and value is not None else ""
     if value is None or not limit:
-        bar = format_html('<svg class="bar" aria-hidden="true"></svg>')
-        return format_html('<span class="memory-cell">{}<span class="num">{}{}</span></span>', bar, write(value), tail)
+        return format_html(
+            '<span class="memory-cell"><svg class="bar" aria-hidden="true"></svg><span class="num">{}{}</span></span>',
+            write(value),
+            tail,
+        )
     share = max(0.0, min(1.0, value / limit))
     return format_html(
         '<span class="memory-cell"><svg class="bar" aria-hidden="true"><rect class="part-{}" width="{}%" '
@@ -95,7 +98,7 @@ def amount(value: float | None, measure: str) -> str:
 @register.simple_tag
 def seats_of(guaranteed: float, seats: int | None) -> str:
     """How many seats a guarantee is now; a dash where no gateway tells."""
-    return units.MISSING if seats is None else units.significant(guaranteed * seats)
+    return units.MISSING if seats is None else units.quantity(guaranteed * seats)
 
 
 @register.filter

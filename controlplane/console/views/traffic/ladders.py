@@ -110,6 +110,8 @@ def move(request: HttpRequest, deployment: str, place: int, verb: str) -> HttpRe
     row = _row(deployment)
     steps = _steps(row)
     _check(deployment, steps, place)
+    if verb not in ("up", "down", "remove"):
+        raise RefusedError("no_such_verb", f"A step can't be told to {verb}.", kind="not_found")
     step = steps.pop(place - 1)
     if verb != "remove":
         steps.insert(max(0, place - 2) if verb == "up" else place, step)
@@ -170,7 +172,13 @@ def _dialog(
     others = [name for name in deployment_names() if name != deployment]
     kinds = tuple((kind, _kind(kind)) for kind in KINDS)
     checks = [
-        Field(f"tier.{name}", words.tier(name), "check", "on" if name in step.tiers else "") for name in owners.TIERS
+        Field(
+            f"tier.{name}",
+            _("For the tier %(tier)s") % {"tier": words.tier(name)},
+            "check",
+            "on" if name in step.tiers else "",
+        )
+        for name in owners.TIERS
     ]
     tokens = _("Of a shorter answer. For example 512.")
     fields = [

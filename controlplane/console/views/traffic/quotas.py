@@ -172,7 +172,9 @@ def _amounts() -> list[Amount]:
         "tokens_per_minute": _("Prompt and output together, as the engine counts them. For example 100000."),
         "concurrent_requests": _("Running at the same time, waiting ones included. For example 8."),
         "tokens_per_day": _("For example 5000000."),
+        "tokens_per_month": _("For example 100000000."),
         "money_per_day": _("By the prices of the deployments. For example 25.50."),
+        "money_per_month": _("By the prices of the deployments. For example 500."),
     }
     return [
         Amount(

@@ -132,7 +132,7 @@ def _says(deployment: str, sold: float | None, guaranteed: Any) -> list[str]:
     says.append(_("Others are guaranteed %(sold)s %% of %(name)s, so %(left)s %% is left.") % numbers)
     state = now().get(deployment)
     if state is not None and state.seats and isinstance(guaranteed, float):
-        seats = {"n": units.significant(guaranteed * state.seats), "all": state.seats}
+        seats = {"n": units.quantity(guaranteed * state.seats), "all": state.seats}
         says.append(_("Now that would be %(n)s of %(all)d seats.") % seats)
     return says
 

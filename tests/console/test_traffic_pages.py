@@ -1,0 +1,174 @@
+"""Tiers, quotas, shares, ladders, prices and key tiers are changed through their pages, and taken back."""
+
+from __future__ import annotations
+
+import pytest
+
+from controlplane.accounts.models import ApiKey
+from controlplane.console.amounts import PERCENT, Amount
+from controlplane.journal.models import Event
+from controlplane.traffic import rule_selectors
+from controlplane.traffic.models import KeyTier, Ladder, Price, Quota, Share, Tier
+from tests.console import making
+from tests.console.calling import HX, make_client
+from tests.console.test_undo import act, take_back
+
+pytestmark = [pytest.mark.django_db, pytest.mark.services, pytest.mark.usefixtures("valkey_server")]
+
+TIER = {
+    "weight": "2.5", "queue_most": "7", "queue_most_bytes": "4", "longest_wait_s": "1.5", "total_base_s": "20",
+    "total_per_token_s": "0.1", "kv_share": "50",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _fleet(db: None) -> None:
+    making.make_fleet()
+
+
+def test_a_tier_of_all_is_changed_reset_and_each_is_taken_back() -> None:
+    client = make_client("operator")
+    note = act(client, "/traffic/tiers/standard/edit/", **TIER, version="0")
+    row = Tier.objects.get(name="standard", deployment=None)
+    assert (row.weight, row.queue_most_bytes, row.kv_share) == (2.5, 4 * 2**20, 0.5)
+    assert take_back(client, note) == 204
+    assert not Tier.objects.filter(name="standard").exists()
+    client.get("/traffic/tiers/")  # takes the message of before away
+    act(client, "/traffic/tiers/standard/edit/", **TIER, version="0")
+    note = act(client, "/traffic/tiers/standard/do/reset/", version="1")
+    assert rule_selectors.tier("standard").version == 0
+    assert take_back(client, note) == 204
+    assert rule_selectors.tier("standard").queue_most == 7
+
+
+def test_a_deployment_gets_rules_of_its_own_from_those_of_all() -> None:
+    client = make_client("operator")
+    shown = client.get("/traffic/deployments/smollm2/tiers/batch/edit/", headers=HX).content.decode()
+    assert 'value="4096"' in shown and 'value="80"' in shown
+    client.post("/traffic/deployments/smollm2/tiers/batch/edit/", {**TIER, "version": "0"}, headers=HX)
+    assert rule_selectors.tier("batch", "smollm2").queue_most == 7
+    assert client.post("/traffic/tiers/batch/new/", TIER, headers=HX).status_code == 422
+    assert not Tier.objects.filter(name="batch", deployment=None).exists(), "no deployment is not all of them"
+    client.post("/traffic/tiers/batch/new/", {**TIER, "deployment": "qwen3-coder"}, headers=HX)
+    client.get("/traffic/tiers/")  # takes the messages of before away
+    note = act(client, "/traffic/deployments/qwen3-coder/tiers/batch/do/delete/", version="1")
+    assert take_back(client, note) == 204
+    assert rule_selectors.tier("batch", "qwen3-coder").weight == 2.5
+    assert "its own" in client.get("/deployments/qwen3-coder/traffic/").content.decode()
+
+
+def test_what_is_wrong_is_said_at_each_field_in_its_unit() -> None:
+    fields = {**TIER, "kv_share": "120", "weight": "0", "queue_most": "1.5", "longest_wait_s": "nan", "version": "0"}
+    text = make_client("operator").post("/traffic/tiers/batch/edit/", fields, headers=HX).content.decode()
+    assert "Give a number above 0, at most 100 %." in text
+    assert "Give a number above 0, at most 1,000." in text
+    assert "Give a whole number from 0 to 1,000,000." in text
+    assert "Give a number from 0 to 86,400 s." in text
+    assert 'value="120"' in text
+
+
+def test_a_quota_is_made_changed_removed_and_taken_back() -> None:
+    client = make_client()
+    fields = {
+        "name": "new",
+        "tenant": "search-team",
+        "tokens_per_day": "5000",
+        "money_per_month": "12.5",
+        "deployment": "",
+    }
+    note = act(client, "/traffic/quotas/new/", **fields)
+    row = Quota.objects.get(name="new")
+    assert row.limits == {"tokens_per_day": 5000, "money_per_month": 12_500_000}
+    assert 'value="12.5"' in client.get("/traffic/quotas/search-team/new/edit/", headers=HX).content.decode()
+    assert take_back(client, note) == 204 and not Quota.objects.filter(name="new").exists()
+    note = act(client, "/traffic/quotas/chatbot/daily/do/delete/", version="1")
+    assert take_back(client, note) == 204
+    assert Quota.objects.get(name="daily").limits["tokens_per_day"] == 5_000_000
+    assert client.post("/traffic/quotas/new/", {"name": "x", "tenant": "search-team"}, headers=HX).status_code == 422
+    stale = {"tokens_per_day": "1", "version": "7"}
+    assert client.post("/traffic/quotas/chatbot/daily/edit/", stale, headers=HX).status_code == 409
+
+
+def test_a_name_and_a_tenant_that_a_quota_lacks_are_said() -> None:
+    client = make_client()
+    text = client.post("/traffic/quotas/new/", {"name": "No", "tokens_per_day": "1"}, headers=HX).content.decode()
+    assert 'id="f-tenant-problem"' in text
+    fields = {"name": "No", "tenant": "search-team", "tokens_per_day": "-1"}
+    assert 'id="f-tokens_per_day-problem"' in client.post("/traffic/quotas/new/", fields, headers=HX).content.decode()
+
+
+def test_more_is_sold_than_there_is_only_with_the_override() -> None:
+    client = make_client()
+    Share.objects.all().delete()
+    act(
+        client,
+        "/traffic/shares/new/",
+        tenant="search-team",
+        deployment="llama-70b",
+        weight="1",
+        guaranteed="70",
+        most="100",
+    )
+    fields = {"tenant": "chatbot", "deployment": "llama-70b", "weight": "1", "guaranteed": "40", "most": "100"}
+    refused = client.post("/traffic/shares/new/", fields, headers=HX)
+    text = refused.content.decode()
+    assert refused.status_code == 409 and "oversold" in text
+    assert 'name="override"' in text and "Others are guaranteed 70 % of llama-70b, so 30 % is left." in text
+    note = act(client, "/traffic/shares/new/", **fields, override="on")
+    assert "more than there is" in client.get("/traffic/shares/").content.decode()
+    assert take_back(client, note) == 204 and Share.objects.count() == 1
+
+
+def test_steps_of_a_ladder_are_added_moved_removed_and_taken_back() -> None:
+    client = make_client("operator")
+    url = "/traffic/ladders/smollm2"
+    first = {"kind": "cap_tokens", "max_tokens": "256", "tier.batch": "on", "version": "0"}
+    assert client.post(f"{url}/steps/new/", first, headers=HX).status_code == 204
+    second = {"kind": "divert", "max_tokens": "512", "deployment": "qwen3-coder", "version": "1"}
+    assert client.post(f"{url}/steps/new/", second, headers=HX).status_code == 204
+    client.post(f"{url}/steps/2/do/up/", {"version": "2"})
+    row = Ladder.objects.get(deployment__name="smollm2")
+    assert [(step["kind"], step["tiers"]) for step in row.steps] == [("divert", []), ("cap_tokens", ["batch"])]
+    client.get(f"{url}/")  # takes the messages of before away
+    note = act(client, f"{url}/steps/1/do/remove/", version="3")
+    assert take_back(client, note) == 204
+    row.refresh_from_db()
+    assert len(row.steps) == 2
+    wrong = {"kind": "divert", "max_tokens": "512", "deployment": "smollm2", "version": str(row.version)}
+    text = client.post(f"{url}/steps/1/edit/", wrong, headers=HX).content.decode()
+    assert "Name another deployment than this one." in text and 'id="f-deployment-problem"' in text
+    assert client.post(f"{url}/steps/9/edit/", wrong, headers=HX).status_code == 404
+    assert client.post(f"{url}/steps/1/do/up/", {"version": "1"}).status_code == 409
+    note = act(client, f"{url}/do/delete/", version=str(row.version))
+    assert take_back(client, note) == 204 and Ladder.objects.filter(deployment__name="smollm2").exists()
+
+
+def test_a_price_and_the_tier_of_a_key_are_set_and_taken_back() -> None:
+    client = make_client()
+    fields = {"deployment": "smollm2", "prompt_per_million": "0.15", "completion_per_million": "0.6"}
+    note = act(client, "/traffic/prices/new/", **fields)
+    assert Price.objects.get(deployment__name="smollm2").prompt_per_million == 0.15
+    assert take_back(client, note) == 204 and not Price.objects.filter(deployment__name="smollm2").exists()
+    key = ApiKey.objects.filter(tenant__name="search-team").first()
+    assert key is not None
+    note = act(client, f"/access/keys/search-team/{key.pk}/tier/edit/", tier="batch", version="0")
+    assert KeyTier.objects.get(key=key).tier == "batch"
+    assert "Batch" in client.get("/access/keys/").content.decode()
+    assert take_back(client, note) == 204 and KeyTier.objects.get(key=key).tier == "standard"
+
+
+def test_changes_stand_on_their_page_and_in_the_journal() -> None:
+    client = make_client()
+    act(client, "/traffic/prices/llama-70b/edit/", prompt_per_million="1", completion_per_million="2", version="1")
+    assert Event.objects.filter(verb="price.changed", object_id="llama-70b").exists()
+    for path in ("/traffic/prices/", "/journal/?kind=price"):
+        assert "Price changed" in client.get(path).content.decode(), path
+
+
+def test_an_amount_is_written_in_the_unit_of_people() -> None:
+    share = Amount("share", "Share", "%", high=100, scale=PERCENT, above=True)
+    assert [share.stored(text) for text in ("20", "7", "0.1", "100")] == [0.2, 0.07, 0.001, 1.0]
+    assert [share.written(value) for value in (0.2, 0.07, 0.29, None)] == ["20", "7", "29", ""]
+    for text in ("", "0", "101", "inf", "１２", "a"):
+        with pytest.raises(ValueError, match="at most 100 %"):
+            share.stored(text)
