@@ -242,7 +242,7 @@ FIELDS: dict[str, Promise] = {
     "limits": _("Limits"),
     "longest_wait_s": _("Longest wait"),
     "model_path": _("Model files"),
-    "most": _("At most"),
+    "most": _("Upper limit"),
     "name": _("Name"),
     "parameters": _("Parameters"),
     "password": _("Password"),

@@ -40,7 +40,7 @@ def shares(request: HttpRequest) -> HttpResponse:
         Column(_("Weight"), "weight", "num"),
         Column(_("Guaranteed"), "guaranteed", "num", "%"),
         Column(_("That is now"), "", "num at-l", _("seats")),
-        Column(_("At most"), "most", "num", "%"),
+        Column(_("Upper limit"), "most", "num", "%"),
         Column(_("Sold of the deployment"), "", "num", "%"),
         Column(_("Actions"), "", "quiet"),
     ]
@@ -165,5 +165,5 @@ def _amounts() -> list[Amount]:
     return [
         Amount("weight", _("Weight"), "", weight, 0, 1000, above=True),
         Amount("guaranteed", _("Guaranteed"), "%", guaranteed, 0, 100, PERCENT),
-        Amount("most", _("At most"), "%", most, 0, 100, PERCENT, above=True),
+        Amount("most", _("Upper limit"), "%", most, 0, 100, PERCENT, above=True),
     ]
