@@ -10,12 +10,11 @@ from typing import Any
 from django.core.paginator import Paginator
 from django.utils.translation import gettext as _
 
-from controlplane.domain import gateway_state
+from controlplane.domain import gateway_sums
 from controlplane.domain.gateway_state import (
     DeploymentState,
     Heard,
     LeaseState,
-    QuotaRefusedState,
     RefusedState,
     TierState,
 )
@@ -71,7 +70,7 @@ def of(chosen: str, page: str = "1") -> dict[str, Any]:
         heard = live.gateways()
     except valkey.ERRORS:
         return {"away": True, "chosen": chosen, "lines": Paginator([], ROWS).get_page(1)}
-    told = gateway_state.deployments(heard)
+    told = gateway_sums.deployments(heard)
     lines = [Line(state, *condition(state)) for state in told.values()]
     shown = Paginator(lines, ROWS).get_page(page)
     name = chosen or (shown.object_list[0].state.name if lines else "")
@@ -88,7 +87,7 @@ def of(chosen: str, page: str = "1") -> dict[str, Any]:
         "processes": [Process(one, datetime.fromtimestamp(one.state.started_at, UTC)) for one in heard],
         "silent": [one for one in heard if not one.is_fresh],
         "cut_off": [one for one in heard if one.is_fresh and one.state.cut_off_s is not None],
-        "quotas_refused": _refused_by_quotas(heard),
+        "quotas_refused": gateway_sums.quotas_refused(heard)[:_QUOTAS],
         "leases": leases[:_LEASES],
         "leases_left_out": max(0, len(leases) - _LEASES) + sum(one.state.leases_left_out for one in heard),
     }
@@ -125,12 +124,3 @@ def _by_rate(one: RefusedState) -> tuple[float, int]:
 def _leases(heard: Sequence[Heard]) -> list[Lease]:
     found = [Lease(one.state.id, lease) for one in heard for lease in one.state.leases]
     return sorted(found, key=lambda one: (one.lease.tenant, one.lease.quota, one.lease.measure, one.gateway))
-
-
-def _refused_by_quotas(heard: Sequence[Heard]) -> list[QuotaRefusedState]:
-    found: dict[tuple[str, str, str], int] = {}
-    for one in (told for other in heard for told in other.state.quotas_refused):
-        address = (one.tenant, one.quota, one.measure)
-        found[address] = found.get(address, 0) + one.requests
-    refused = [QuotaRefusedState(*address, requests) for address, requests in found.items()]
-    return sorted(refused, key=lambda one: -one.requests)[:_QUOTAS]

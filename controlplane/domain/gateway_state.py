@@ -5,9 +5,8 @@ Missing is None, never 0. Fields that a newer gateway adds are ignored, those th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from controlplane.domain.degradation import Step
 
@@ -21,8 +20,6 @@ REASONS: Mapping[str, frozenset[str]] = {
     "shed": frozenset({"shed"}),
 }
 OTHER = "other"
-T = TypeVar("T")
-K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +117,12 @@ class DeploymentState:
 
     @property
     def admitted_per_s(self) -> float | None:
-        return _sum(tier.admitted_per_s for tier in self.tiers)
+        return sum_of_known(tier.admitted_per_s for tier in self.tiers)
 
     @property
     def refused_per_s(self) -> float | None:
         """0 where nothing was ever refused: that is known as well as what was admitted."""
-        return _sum(one.per_s for one in self.refused) if self.refused else _nothing(self.admitted_per_s)
+        return sum_of_known(one.per_s for one in self.refused) if self.refused else _nothing(self.admitted_per_s)
 
     @property
     def wait_ratio(self) -> float | None:
@@ -156,12 +153,13 @@ class LeaseState:
 
 @dataclass(frozen=True, slots=True)
 class QuotaRefusedState:
-    """Requests that a limit of a quota had no room for, since the process started."""
+    """Requests that a limit of a quota had no room for, since the process started and over the last ten seconds."""
 
     tenant: str
     quota: str
     measure: str
     requests: int
+    per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,93 +194,11 @@ def reason(code: str) -> str:
     return next((name for name, codes in REASONS.items() if code in codes), OTHER)
 
 
-def deployments(heard: Iterable[Heard]) -> dict[str, DeploymentState]:
-    """Returns each deployment as all gateways together have it: of those that are heard, and of silent ones only what
-    nobody else tells."""
-    told: dict[str, list[DeploymentState]] = {}
-    for one in sorted(heard, key=lambda one: not one.is_fresh):
-        for state in one.state.deployments:
-            if one.is_fresh or state.name not in told:
-                told.setdefault(state.name, []).append(state)
-    return {name: merged(states) for name, states in sorted(told.items())}
-
-
-def merged(states: Sequence[DeploymentState]) -> DeploymentState:
-    """Returns one deployment that several processes decide for, each for its own requests."""
-    if len(states) == 1:
-        return states[0]
-    waiting = sorted(
-        _by(states, lambda one: one.waiting, lambda one: (one.tenant, one.tier), _waiting_sum),
-        key=lambda one: -one.oldest_wait_s,
-    )
-    ladders = [state.ladder for state in states if state.ladder is not None]
-    return DeploymentState(
-        states[0].name,
-        tiers=_by(states, lambda one: one.tiers, lambda one: one.name, _tier_sum),
-        waiting=tuple(waiting[:MOST_WAITING]),
-        refused=_by(states, lambda one: one.refused, lambda one: (one.tier, one.why), _refused_sum),
-        replicas=_by(states, lambda one: one.replicas, lambda one: one.id, _replica_sum),
-        ladder=max(ladders, key=lambda one: (one.level, one.saturation or 0.0), default=None),
-    )
-
-
-def _by(
-    states: Sequence[DeploymentState],
-    parts: Callable[[DeploymentState], Iterable[T]],
-    key: Callable[[T], K],
-    add: Callable[[T, T], T],
-) -> tuple[T, ...]:
-    found: dict[K, T] = {}
-    for state in states:
-        for part in parts(state):
-            name = key(part)
-            found[name] = add(found[name], part) if name in found else part
-    return tuple(found.values())
-
-
-def _tier_sum(one: TierState, other: TierState) -> TierState:
-    return replace(
-        one,
-        waiting=one.waiting + other.waiting,
-        waiting_bytes=one.waiting_bytes + other.waiting_bytes,
-        oldest_wait_s=_most(one.oldest_wait_s, other.oldest_wait_s),
-        admitted=one.admitted + other.admitted,
-        admitted_per_s=_sum((one.admitted_per_s, other.admitted_per_s)),
-    )
-
-
-def _waiting_sum(one: WaitingState, other: WaitingState) -> WaitingState:
-    return replace(
-        one,
-        requests=one.requests + other.requests,
-        tokens=one.tokens + other.tokens,
-        oldest_wait_s=max(one.oldest_wait_s, other.oldest_wait_s),
-    )
-
-
-def _refused_sum(one: RefusedState, other: RefusedState) -> RefusedState:
-    return replace(one, requests=one.requests + other.requests, per_s=_sum((one.per_s, other.per_s)))
-
-
-def _replica_sum(one: ReplicaState, other: ReplicaState) -> ReplicaState:
-    return replace(
-        one,
-        running=one.running + other.running,
-        seats=max(one.seats, other.seats),
-        reserved_tokens=one.reserved_tokens + other.reserved_tokens,
-        leaving=one.leaving and other.leaving,
-        resting=one.resting or other.resting,
-    )
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
+def sum_of_known(values: Iterable[float | None]) -> float | None:
+    """Returns the sum of what is known; None where nothing is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
 
 def _nothing(known: float | None) -> float | None:
     return None if known is None else 0.0
-
-
-def _most(one: float | None, other: float | None) -> float | None:
-    return max((value for value in (one, other) if value is not None), default=None)

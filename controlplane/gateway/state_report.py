@@ -138,6 +138,8 @@ class StateReport:
                 counts[gate.name, tier, ""] = requests
             for (tier, why), requests in gate.refused.items():
                 counts[gate.name, tier, why] = requests
+        for address, requests in self._gates.quotas.refused.items():
+            counts[_counted(*address)] = requests
         return counts
 
     def _per_s(self, address: tuple[str, str, str], requests: int) -> float | None:
@@ -202,7 +204,10 @@ class StateReport:
 
     def _quotas_refused(self) -> tuple[QuotaRefusedState, ...]:
         refused = sorted(self._gates.quotas.refused.items(), key=lambda one: -one[1])
-        return tuple(QuotaRefusedState(*address, requests) for address, requests in refused[:MOST_LEASES])
+        return tuple(
+            QuotaRefusedState(*address, requests, self._per_s(_counted(*address), requests))
+            for address, requests in refused[:MOST_LEASES]
+        )
 
     def _cut_off_s(self, now: float) -> float | None:
         quotas = self._gates.quotas
@@ -226,6 +231,11 @@ class StateReport:
         for part in parts:
             self._slots.setdefault(part.subject, GaugeWindow()).add(part.values)
         return found
+
+
+def _counted(tenant: str, quota: str, measure: str) -> tuple[str, str, str]:
+    """Under which address refusals of a quota are counted: of no deployment."""
+    return "", f"{tenant}/{quota}", measure
 
 
 def waiting(tickets: Iterable[Ticket], clock: float) -> tuple[WaitingState, ...]:
@@ -257,6 +267,8 @@ def values_of(state: DeploymentState) -> Mapping[str, float | None]:
     values: dict[str, float | None] = {
         f"refused_{name}_per_s": rate if known else None for name, rate in refused.items()
     }
+    if not any(reason(one.why) == "quota" for one in state.refused):
+        values["refused_quota_per_s"] = None  # quotas count by tenant; a gate may not have been told
     values |= {f"queued_{tier.name}": tier.waiting for tier in state.tiers}
     return values | {
         "admitted_per_s": state.admitted_per_s,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controlplane.domain import gateway_state as state
+from controlplane.domain import gateway_sums
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.gateway_state import DeploymentState, Heard
 from controlplane.lib import gateway_state, valkey
@@ -22,7 +22,7 @@ def gateways() -> list[Heard]:
 
 def deployment(heard: Sequence[Heard], name: str) -> DeploymentState:
     """Returns a deployment as all gateways together have it; refuses where none tells of it."""
-    found = state.deployments(heard).get(name)
+    found = gateway_sums.deployments(heard).get(name)
     if found is None:
         owners.deployment(name)
         hint = "A gateway tells of it once its snapshot of the routes has it; see whether a gateway runs."

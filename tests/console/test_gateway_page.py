@@ -50,7 +50,7 @@ def test_a_silent_gateway_is_said_and_nothing_is_made_up() -> None:
     assert "No gateway is heard" in text_of("/gateway/")
     making_traffic.tell("llama-70b", gateway="old1", silent_s=8)
     text = text_of()
-    assert re.search(r"Gateway old1 not heard for 8 s\.", text) and "Silent" in text
+    assert re.search(r"Gateway old1 not heard for \d+ s\.", text) and "Silent" in text
     assert "44 / 48" in text, "what only it tells is shown as it was"
     making_traffic.tell("llama-70b", gateway="new1")
     assert "88 / 48" not in text_of(), "a silent gateway adds nothing to what another tells"

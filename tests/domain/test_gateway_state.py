@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from controlplane.domain import gateway_state
+from controlplane.domain import gateway_state, gateway_sums
 from controlplane.domain.degradation import Step
 from controlplane.domain.gateway_state import (
     DeploymentState,
@@ -37,7 +37,7 @@ def test_several_processes_of_a_deployment_are_one() -> None:
         replicas=(ReplicaState("r0", 1, 8, 100, 1000), ReplicaState("r1", 0, 8, 0, 1000)),
         ladder=LadderState(1, 1.1, (Step("cap_tokens"),)),
     )
-    found = gateway_state.deployments([heard(first), heard(second)])["chat"]
+    found = gateway_sums.deployments([heard(first), heard(second)])["chat"]
     assert found.tiers == (TierState("batch", 3, 25, 10, 100, 4.0, 5.0, admitted=4, admitted_per_s=0.75),)
     assert [(one.tenant, one.requests, one.tokens) for one in found.waiting] == [("shop", 3, 250), ("team", 1, 5)]
     assert {(one.why, one.requests) for one in found.refused} == {("queue_full", 1), ("expired", 2)}
@@ -50,7 +50,7 @@ def test_a_silent_gateway_tells_only_what_nobody_else_tells() -> None:
     silent = heard(make_state("chat", tiers=(TierState("batch", 9),)), make_state("old"), fresh=False)
     now = heard(make_state("chat", tiers=(TierState("batch", 1),)))
     for order in ([silent, now], [now, silent]):
-        found = gateway_state.deployments(order)
+        found = gateway_sums.deployments(order)
         assert {name: state.requests_waiting for name, state in found.items()} == {"chat": 1, "old": 0}
 
 

@@ -92,7 +92,7 @@ def test_slices_that_are_held_and_refusals_of_quotas_are_told() -> None:
         ("fair", "tokens_per_day", 10), ("fair", "money_per_day", 1),
     }  # fmt: skip
     assert told.cut_off_s == 51.0 and all(one.left is None for one in told.leases)
-    assert told.quotas_refused == (QuotaRefusedState("shop", "fair", "tokens_per_day", 3),)
+    assert told.quotas_refused == (QuotaRefusedState("shop", "fair", "tokens_per_day", 3, 3.0),)
 
 
 def test_a_gateway_of_several_tells_of_what_it_owns() -> None:

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from controlplane.api import permissions, schema
 from controlplane.api.serializers import StrictSerializer
 from controlplane.api.views import ApiView
-from controlplane.domain import gateway_state
+from controlplane.domain import gateway_state, gateway_sums
 from controlplane.domain.gateway_state import DeploymentState, GatewayState, Heard
 from controlplane.domain.quotas.measures import MEASURES, MICRO, MONEY
 from controlplane.traffic import live
@@ -48,6 +48,7 @@ class QuotaRefusedSerializer(serializers.Serializer[gateway_state.QuotaRefusedSt
     quota = serializers.CharField()
     measure = serializers.CharField()
     requests = serializers.IntegerField()
+    per_s = serializers.FloatField(allow_null=True, help_text="Over the last ten seconds.")
 
 
 class GatewayProcessSerializer(serializers.Serializer[Any]):
@@ -167,7 +168,7 @@ class GatewayView(ApiView):
         """Reads which gateways run, what each holds of quotas, and what they do for each deployment."""
         self.query(StrictSerializer)
         heard = live.gateways()
-        told = {"gateways": map(process, heard), "deployments": gateway_state.deployments(heard).values()}
+        told = {"gateways": map(process, heard), "deployments": gateway_sums.deployments(heard).values()}
         return Response(GatewaySerializer(told).data)
 
 

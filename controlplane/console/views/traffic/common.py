@@ -15,7 +15,7 @@ from controlplane.console.guard import is_fragment, person
 from controlplane.console.lists import Listing
 from controlplane.console.undo import Back
 from controlplane.deployments.models import Deployment
-from controlplane.domain import gateway_state
+from controlplane.domain import gateway_sums
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.gateway_state import DeploymentState
 from controlplane.journal import selectors as journal
@@ -43,7 +43,7 @@ def done(request: HttpRequest, url: str, message: str, steps: Iterable[Back]) ->
 def now() -> dict[str, DeploymentState]:
     """Returns what the gateways tell of deployments; nothing where Valkey is away: then pages show "–"."""
     try:
-        return gateway_state.deployments(live.gateways())
+        return gateway_sums.deployments(live.gateways())
     except valkey.ERRORS:
         return {}
 
