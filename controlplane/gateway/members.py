@@ -19,13 +19,13 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 import redis.asyncio
 
 from controlplane.gateway.passing import PeerPool
+from controlplane.gateway.watching import Known, Peer
 from controlplane.lib import gateway_members, tasks, valkey
 from controlplane.lib.gateway_members import Member
 
@@ -39,46 +39,6 @@ JOINING_S = 1.0
 SOCKET = ".sock"
 
 Held = dict[str, tuple[int, int]]  # replica id -> (requests, KV tokens)
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """Another gateway process, and the connections to it."""
-
-    id: str
-    pool: PeerPool
-
-
-class _Watch(asyncio.Protocol):
-    """A connection on which nothing is said."""
-
-    def __init__(self, on_lost: Callable[[_Watch], None]) -> None:
-        self._on_lost = on_lost
-        self._transport: asyncio.BaseTransport | None = None
-        self._closed = False
-
-    def close(self) -> None:
-        self._closed = True
-        if self._transport is not None:
-            self._transport.close()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
-        if self._closed:
-            transport.close()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._on_lost(self)
-
-
-@dataclass(slots=True, eq=False)
-class _Known:
-    member: Member
-    peer: Peer
-    beaten_at: float
-    is_up: bool = False
-    watch: _Watch | None = None
-    connecting: asyncio.Task[None] | None = field(default=None, repr=False)
 
 
 class Members:
@@ -101,7 +61,7 @@ class Members:
         self._on_change = on_change
         self._holds = holds
         self._on_held = on_held
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, Known] = {}
         self._held: Held = {}
         self._hung: list[PeerPool] = []  # of processes that have just been given up although they took connections
         self._forgotten: list[PeerPool] = []  # what runs there may end by itself
@@ -127,7 +87,7 @@ class Members:
         """A connection to a process was refused: it counts no more, until it takes one."""
         known = self._known.get(peer.id)
         if known is not None:
-            self._down(known)
+            known.down()
             self._count()
             self._news.set()
 
@@ -182,11 +142,10 @@ class Members:
         with contextlib.suppress(*valkey.ERRORS):
             async with asyncio.timeout(VALKEY_LIMIT_S):
                 await gateway_members.leave(client, self.me.id)
-        connecting = [known.connecting for known in self._known.values()]
-        for known in list(self._known.values()):
-            known.is_up = False
-            self._forget(known)
-        await tasks.end(*connecting)
+        known, self._known = self._known, {}
+        for one in known.values():
+            one.is_up = False  # nothing to be told about
+        await tasks.end(*(one.forget() for one in known.values()))
 
     def sweep(self) -> None:
         """Keeps the time limits of connections; call it once a second."""
@@ -214,7 +173,7 @@ class Members:
             elif member_id in near:
                 if now - known.beaten_at > SILENT_S and known.is_up:
                     logger.warning("the gateway process %s has said nothing for %g s", member_id, SILENT_S)
-                    self._down(known)
+                    known.down()
                     self._hung.append(known.peer.pool)
             elif beaten.on_time or now - known.beaten_at > SILENT_S:
                 self._forget(known)
@@ -239,54 +198,17 @@ class Members:
             known.member = member
             return
         path = member.path if member.group and member.group == self.me.group else ""
-        pool = PeerPool(path, member.address, member.token)
-        self._known[member.id] = _Known(member, Peer(member.id, pool), now)
+        self._known[member.id] = Known(member, path, now, self._count)
 
     async def _connect_all(self) -> None:
         """Gives those that are not connected a moment to be, so that a list is not counted before it is known."""
-        wanted = [one for one in self._known.values() if one.watch is None]
-        for known in wanted:
-            if known.connecting is None:
-                known.connecting = asyncio.create_task(self._connect(known), name=f"watch {known.peer.id}")
-        waiting = [one.connecting for one in wanted if one.connecting is not None]
+        waiting = [task for known in self._known.values() if (task := known.connect()) is not None]
         if waiting:
             await asyncio.wait(waiting, timeout=0.1)
 
-    async def _connect(self, known: _Known) -> None:
-        watch = _Watch(lambda lost: self._lost(known, lost))
-        known.watch = watch
-        try:
-            await known.peer.pool.watch(lambda: watch)
-        except OSError:  # TimeoutError is one
-            known.watch = None
-            self._down(known)
-        else:
-            known.is_up = known.watch is watch  # else it was lost at once
-        known.connecting = None
-        self._count()
-
-    def _lost(self, known: _Known, watch: _Watch) -> None:
-        """The connection has ended: because its process has, or because it was silent for long."""
-        if known.watch is not watch:
-            return
-        known.watch = None
-        if known.is_up and known.connecting is None:
-            known.connecting = asyncio.create_task(self._connect(known), name=f"watch {known.peer.id}")
-
-    def _down(self, known: _Known) -> None:
-        if known.is_up:
-            logger.warning("the gateway process %s is gone", known.peer.id)
-        known.is_up = False
-        watch, known.watch = known.watch, None
-        if watch is not None:
-            watch.close()
-
-    def _forget(self, known: _Known) -> None:
+    def _forget(self, known: Known) -> None:
         self._known.pop(known.peer.id, None)
-        if known.connecting is not None:
-            known.connecting.cancel()
-        self._down(known)
-        known.peer.pool.retire()
+        known.forget()
         self._hung.append(known.peer.pool)
         self._forgotten.append(known.peer.pool)
 

@@ -20,8 +20,9 @@ from controlplane.gateway.client import Headers
 from controlplane.gateway.errors import GatewayError, failed, stopping
 from controlplane.gateway.gate import MovedError
 from controlplane.gateway.gates import Gates
-from controlplane.gateway.members import Held, Members, Peer
+from controlplane.gateway.members import Held, Members
 from controlplane.gateway.passing import DIVERTED, FINAL, MOVED, PASSED, Passing, elapsed_ms
+from controlplane.gateway.watching import Peer
 from controlplane.lib.upstream_connection import Connection, UpstreamError
 
 if TYPE_CHECKING:

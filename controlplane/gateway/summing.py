@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from controlplane.gateway.members import Peer
 from controlplane.gateway.passing import get_page
+from controlplane.gateway.watching import Peer
 from controlplane.lib.upstream_connection import UpstreamError
 
 logger = logging.getLogger(__name__)
