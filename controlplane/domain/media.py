@@ -27,7 +27,9 @@ class RefusedUrl:
 
 def may_hold_urls(body: bytes) -> bool:
     """Returns whether a look into a body is worth its time; characters may be written as escapes."""
-    return b"_url" in body or b"://" in body or b"\\u" in body or b"\\/" in body
+    if b"_url" in body or b"://" in body:
+        return True
+    return b"\\" in body and (b"\\u" in body or b"\\/" in body)
 
 
 def refused_url(value: object, param: str, domains: Collection[str]) -> RefusedUrl | None:

@@ -50,6 +50,10 @@ class Ask:
             raw = fields.get("max_completion_tokens", raw)
         return None if raw is None else _count(raw, MOST_OUTPUT)
 
+    def names_limit(self) -> bool:
+        """Returns whether the client says how many tokens it wants at most."""
+        return "max_tokens" in self.fields or "max_completion_tokens" in self.fields
+
     def choices(self) -> int:
         """Returns how many answers are asked for."""
         raw = self.fields.get("n")

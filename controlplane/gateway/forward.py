@@ -58,7 +58,7 @@ class Forwarder:
             return
         call.limits = limits
         try:
-            is_guess = call.ask.output_limit() is None
+            is_guess = not call.ask.names_limit()
             if not self._quotas.reserve_at_once(limits, ticket, is_guess=is_guess):
                 await self._reserve(call, limits, is_guess=is_guess)
             if not client.gone:

@@ -97,8 +97,9 @@ class Quotas:
 
         `is_guess`: the client did not say how much it wants at most, so it is not refused for more than the limit.
         """
-        assert self.leases is not None
-        return self._reserve(limits, ticket, is_guess, ticket.arrived_at + self.leases.ahead_s) is GRANTED
+        leases = self.leases
+        assert leases is not None
+        return self._reserve(limits, ticket, is_guess, ticket.arrived_at + leases.ahead_s) is GRANTED
 
     async def reserve(self, limits: Limits, ticket: Ticket, *, is_guess: bool) -> None:
         """Reserves and waits for Valkey where this gateway holds too little; raises GatewayError 429."""
@@ -116,7 +117,7 @@ class Quotas:
     def settle(self, limits: Limits, ticket: Ticket, prompt_tokens: int, output_tokens: int) -> None:
         """The request is over and used so much."""
         money = 0 if limits.price is None else limits.price.cost(prompt_tokens, output_tokens)
-        self.book.settle(ticket.id, prompt_tokens + output_tokens, money)
+        self.book.close(ticket.id, (1, prompt_tokens + output_tokens, money))
 
     def refund(self, ticket: Ticket) -> None:
         """The request came to nothing."""
@@ -145,10 +146,10 @@ class Quotas:
         self.book.check_invariants()
 
     def _reserve(self, limits: Limits, ticket: Ticket, is_guess: bool, now: float) -> QuotaAnswer:
-        prompt, output, most = ticket.prompt_tokens, ticket.output_tokens, limits.most_tokens
+        prompt, output = ticket.prompt_tokens, ticket.output_tokens
         tokens, money = prompt + output, 0
-        if most is not None and tokens > most and is_guess:
-            tokens = max(prompt, most)
+        if is_guess and limits.most_tokens is not None:
+            tokens = min(tokens, max(prompt, limits.most_tokens))
         if limits.price is not None:
             money = limits.price.cost(prompt, output)
             if is_guess and money > limits.most_money:

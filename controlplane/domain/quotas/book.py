@@ -105,11 +105,11 @@ class SliceBook:
 
     def settle(self, request_id: str, tokens: int, money: int) -> None:
         """The request is over and used so much; again is harmless."""
-        self._close(request_id, (1, tokens, money))
+        self.close(request_id, (1, tokens, money))
 
     def refund(self, request_id: str) -> None:
         """The request failed and counts for nothing; again is harmless."""
-        self._close(request_id, (0, 0, 0))
+        self.close(request_id, (0, 0, 0))
 
     # -- Valkey ----------------------------------------------------------------------------------------------------
 
@@ -216,7 +216,8 @@ class SliceBook:
             self.turned += 1
             meter.turned_at = self.turned
 
-    def _close(self, request_id: str, used: tuple[int, int, int]) -> None:
+    def close(self, request_id: str, used: tuple[int, int, int]) -> None:
+        """The request is over and used so many requests, tokens and so much money; again is harmless."""
         entry = self.open.pop(request_id, None)
         if entry is None:
             return
