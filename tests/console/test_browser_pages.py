@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.console import feeding
+from tests.console import feeding, making_traffic
 from tests.console.conftest import Site
 from tests.console.looking import PAGES, hidden_by_the_bar, overflow, take_picture, violations
 
 pytestmark = [pytest.mark.browser, pytest.mark.services]
 WITH_AXE = ((1440, "light"), (390, "dark"))
-WITH_DATA = ("overview", "deployment", "deployments", "replica", "node", "nodes")
+WITH_DATA = ("overview", "deployment", "deployments", "replica", "node", "nodes", "gateway")
 SUBJECTS = [
     "deployment:llama-70b", "deployment:llama-70b-sim", "deployment:gpt-oss-bridge", "replica:7f3ak2m9q0xd",
     "replica:b81nz6t4w5re", "node:gpu-01", "node:gpu-02", "node:sim-01",
@@ -36,6 +36,8 @@ def test_every_page_is_accessible_and_fits(site: Site, pictures: Path, width: in
     page = site.page(width, theme)
     found: dict[str, list[str]] = {}
     for name, path in PAGES.items():
+        if name == "gateway":
+            making_traffic.tell("llama-70b", "smollm2")
         page.goto(site.url + path)
         page.wait_for_timeout(1200 if name in WITH_DATA else 250)
         take_picture(page, pictures / f"{name}-{width}-{theme}.png")
@@ -67,7 +69,8 @@ def test_the_login_page_is_accessible_and_fits(site: Site, pictures: Path, width
 def test_the_console_in_chinese_fits(site: Site, pictures: Path, width: int) -> None:
     page = site.page(width)
     page.context.add_cookies([{"name": "django_language", "value": "zh-hans", "url": site.url}])
-    for name in ("overview", "deployment", "deployment-new", "nodes", "node", "keys"):
+    making_traffic.tell("llama-70b", "smollm2")
+    for name in ("overview", "deployment", "deployment-new", "nodes", "node", "keys", "gateway", "tiers", "ladder"):
         page.goto(site.url + PAGES[name])
         page.wait_for_timeout(300)
         take_picture(page, pictures / f"zh-{name}-{width}.png")

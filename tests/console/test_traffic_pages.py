@@ -115,7 +115,7 @@ def test_more_is_sold_than_there_is_only_with_the_override() -> None:
     assert refused.status_code == 409 and "oversold" in text
     assert 'name="override"' in text and "Others are guaranteed 70 % of llama-70b, so 30 % is left." in text
     note = act(client, "/traffic/shares/new/", **fields, override="on")
-    assert "more than there is" in client.get("/traffic/shares/").content.decode()
+    assert "Oversold" in client.get("/traffic/shares/").content.decode()
     assert take_back(client, note) == 204 and Share.objects.count() == 1
 
 
