@@ -105,6 +105,10 @@ class PoolSerializer(serializers.Serializer[Pool]):
     purpose = serializers.ChoiceField(Pool.Purpose.choices)
     hot = serializers.BooleanField()
     strategy = serializers.ChoiceField(Pool.Strategy.choices, help_text="How replicas are placed.")
+    batch_kv_share = serializers.FloatField(
+        allow_null=True,
+        help_text="The most of a replica's KV tokens that the batch tier may hold; null = as the tier says.",
+    )
     nodes_total = serializers.IntegerField()
     nodes_lost = serializers.IntegerField()
     version = serializers.IntegerField(help_text="The number in the ETag.")
@@ -118,6 +122,7 @@ class PoolBody(StrictSerializer):
     purpose = Words(Pool.Purpose.choices, default=Pool.Purpose.MIXED.value)
     hot = Truth(default=True)
     strategy = Words(Pool.Strategy.choices, default=Pool.Strategy.SPREAD.value)
+    batch_kv_share = serializers.FloatField(default=None, allow_null=True, min_value=0.001, max_value=1)
 
 
 class NodesView(ApiView):

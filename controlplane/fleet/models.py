@@ -21,6 +21,8 @@ class Pool(models.Model):
     purpose = models.CharField(max_length=16, choices=Purpose.choices, default=Purpose.MIXED)
     hot = models.BooleanField(default=True)
     strategy = models.CharField(max_length=8, choices=Strategy.choices, default=Strategy.SPREAD)
+    # the most of a replica's KV tokens that the batch tier may hold; None = as the tier says
+    batch_kv_share = models.FloatField(null=True)
     version = models.PositiveIntegerField(default=1)
 
     class Meta:

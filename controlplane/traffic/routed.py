@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import replace
 
 from controlplane.domain.admission.policy import TenantShare
+from controlplane.domain.admission.tiers import BATCH
 from controlplane.domain.admission.tiers import Tier as RoutedTier
 from controlplane.domain.degradation import Ladder as RoutedLadder
 from controlplane.domain.degradation import Step
@@ -21,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 def add_rules(content: RoutingSnapshot) -> RoutingSnapshot:
-    """Returns the snapshot with the rules, from the rows; eight queries whatever there is."""
+    """Returns the snapshot with the rules, from the rows; nine queries whatever there is."""
     common, own = _tiers()
     shares: dict[str, dict[str, TenantShare]] = defaultdict(dict)
     for share in rule_selectors.shares():
@@ -31,11 +32,12 @@ def add_rules(content: RoutingSnapshot) -> RoutingSnapshot:
         row.deployment.name: RoutedPrice(row.prompt_per_million, row.completion_per_million)
         for row in rule_selectors.prices()
     }
+    pools = rule_selectors.batch_kv_shares()
     slos = {row.deployment.name: row for row in rule_selectors.slos()}
     deployments = {
         name: replace(
             deployment,
-            tiers=tuple({**common, **own[name]}.values()) if common or own[name] else (),
+            tiers=_tiers_of(common, own[name], pools.get(name)),
             shares=shares.get(name, {}),
             ladder=ladders.get(name),
             price=prices.get(name),
@@ -62,6 +64,16 @@ def _tiers() -> tuple[dict[str, RoutedTier], dict[str, dict[str, RoutedTier]]]:
         else:
             own[row.deployment.name][row.name] = _tier(row)
     return common, own
+
+
+def _tiers_of(
+    common: dict[str, RoutedTier], own: dict[str, RoutedTier], batch_kv_share: float | None
+) -> tuple[RoutedTier, ...]:
+    """A deployment's own tier goes before what its pool says, and that before what is said for all."""
+    if batch_kv_share is not None and BATCH.name not in own:
+        batch = common.get(BATCH.name, BATCH)
+        own = {**own, BATCH.name: replace(batch, kv_share=batch_kv_share)}
+    return tuple({**(common or owners.TIERS), **own}.values()) if common or own else ()
 
 
 def _tier(row: Tier) -> RoutedTier:

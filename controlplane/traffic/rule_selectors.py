@@ -34,6 +34,12 @@ def tier(name: str, deployment: str = "") -> Tier:
     return rows.filter(name=name, deployment=None).first() or Tier(name=name, deployment=None, version=0, **values)
 
 
+def batch_kv_shares() -> dict[str, float]:
+    """Returns deployment -> the most of a replica's KV tokens that the batch tier may hold, where its pool says so."""
+    rows = Deployment.objects.filter(deleted_at=None, pool__batch_kv_share__isnull=False)
+    return {name: share for name, share in rows.values_list("name", "pool__batch_kv_share") if share is not None}
+
+
 def key_tier(tenant: str, key_id: int) -> KeyTier:
     """Returns the tier of a key (version 0 = the standard one, as nobody said another)."""
     key = owners.key(tenant, key_id)

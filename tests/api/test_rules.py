@@ -208,3 +208,21 @@ def test_rules_of_a_removed_deployment_are_gone(administrator: APIClient, operat
     Deployment.objects.get(name="small").delete()
     assert snapshot().quotas == ()
     assert [row["deployment"] for row in operator.get("/api/v1/ladders/").json()["results"]] == ["chat"]
+
+
+def test_a_pool_keeps_kv_tokens_from_batch_unless_the_deployment_says_otherwise(operator: APIClient) -> None:
+    def shares() -> dict[str, float]:
+        found = snapshot().deployments
+        own = {name: {tier.name: tier.kv_share for tier in one.tiers} for name, one in found.items()}
+        return {name: tiers["batch"] for name, tiers in own.items()}
+
+    pool = Deployment.objects.get(name="chat").pool
+    url = f"/api/v1/pools/{pool.name}/"
+    assert operator.get(url).json()["batch_kv_share"] is None
+    assert operator.put(url, {"batch_kv_share": 0.6}).json()["batch_kv_share"] == 0.6
+    assert shares() == {"chat": 0.6, "small": 0.6}
+    operator.put("/api/v1/deployments/chat/tiers/batch/", TIER)
+    assert shares() == {"chat": 0.5, "small": 0.6}
+    assert operator.put(url, {"batch_kv_share": 1.5}).status_code == 400
+    assert operator.put(url, {}).json()["batch_kv_share"] is None
+    assert shares() == {"chat": 0.5, "small": 0.8}

@@ -15,6 +15,7 @@ from controlplane.journal.services import record, versioned
 from controlplane.journal.services.record import Actor
 from controlplane.telemetry.services import notify
 
+UNCHANGED = -1.0
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
@@ -26,16 +27,21 @@ def apply(
     purpose: str = "mixed",
     hot: bool = True,
     strategy: str | None = None,
+    batch_kv_share: float | None = UNCHANGED,
     expected_version: int | None = None,
 ) -> versioned.Applied[Pool]:
     """Makes a pool be as given; the same again changes nothing. `expected_version` 0 = it must not exist yet.
 
     `strategy` is how replicas are placed in it, spread or pack; None keeps it (spread at first).
+    `batch_kv_share` is the most of a replica's KV tokens that the batch tier may hold in this pool; None = as the tier
+    says, UNCHANGED keeps it.
     """
-    _check(name, purpose, strategy)
+    _check(name, purpose, strategy, batch_kv_share)
     values: dict[str, object] = {"purpose": purpose, "hot": hot}
     if strategy is not None:
         values["strategy"] = strategy
+    if batch_kv_share != UNCHANGED:
+        values["batch_kv_share"] = batch_kv_share
     applied = versioned.apply(
         Pool.objects.all(),
         address={"name": name},
@@ -69,7 +75,7 @@ def delete(*, actor: Actor, name: str, expected_version: int | None = None) -> N
     _tell(actor, name, "pool.deleted", f"Pool {name} was removed.")
 
 
-def _check(name: str, purpose: str, strategy: str | None) -> None:
+def _check(name: str, purpose: str, strategy: str | None, batch_kv_share: float | None) -> None:
     fields: dict[str, str] = {}
     if not _NAME.fullmatch(name):
         fields["name"] = "Use lower-case letters, digits and hyphens, at most 63."
@@ -79,6 +85,8 @@ def _check(name: str, purpose: str, strategy: str | None) -> None:
         fields["purpose"] = f"Use one of {', '.join(Pool.Purpose.values)}."
     if strategy is not None and strategy not in Pool.Strategy.values:
         fields["strategy"] = f"Use one of {', '.join(Pool.Strategy.values)}."
+    if batch_kv_share not in (None, UNCHANGED) and not 0 < float(batch_kv_share or 0) <= 1:
+        fields["batch_kv_share"] = "Give a part above 0, at most 1."
     if fields:
         raise RefusedError("invalid", "This pool can't be made as asked.", fields=fields)
 
