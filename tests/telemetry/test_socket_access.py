@@ -29,6 +29,7 @@ SUBJECTS = {
     "deployment": "deployment:chat",
     "replica": f"replica:{REPLICA}",
     "node": "node:n1",
+    "gateway": "gateway:chat",
     "log": f"log:{REPLICA}",
     "unknown": "tenant:demo",
 }
