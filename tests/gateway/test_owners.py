@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import random
 import signal
 from pathlib import Path
 
@@ -15,6 +17,11 @@ from tests.gateway.several import Line, Several, figure, owner_first, several
 
 CHAT = {"model": "chat", "messages": []}
 ADMITTED = 'headworks_gateway_admitted_total{deployment="chat",model="chat",tier="standard"}'
+AT_REST = (
+    'headworks_gateway_in_flight{deployment="chat",model="chat",replica="r0"}',
+    'headworks_gateway_kv_tokens_reserved{deployment="chat",model="chat",replica="r0"}',
+    'headworks_gateway_queue{deployment="chat",model="chat",tier="standard"}',
+)
 ANSWERED = 'headworks_gateway_requests_total{deployment="chat",model="chat",status="200"}'
 
 
@@ -220,6 +227,40 @@ def assert_never_backwards(before: bytes, after: bytes) -> None:
             assert figure(after, series) >= float(value), series
 
 
+async def test_clients_that_leave_at_any_moment_leave_nothing_behind_in_any_process(tmp_path: Path) -> None:
+    chance = random.Random(7)
+
+    async def unsteady(request: Request, peer: Peer) -> None:
+        await asyncio.sleep(chance.random() * 0.02)
+        if chance.random() < 0.1:
+            peer.cut()
+        else:
+            await answer(request, peer)
+
+    async def leave_early(group: Several) -> None:
+        line = await group.open()
+        raw = make_request({**CHAT, "stream": chance.random() < 0.5}, headers={"connection": "keep-alive"})
+        line.writer.write(raw[: chance.randint(1, len(raw))] if chance.random() < 0.2 else raw)
+        await asyncio.sleep(chance.random() * 0.04)
+        if chance.random() < 0.5:
+            line.writer.transport.abort()
+        line.close()
+
+    async with Engine(unsteady) as engine, several(tmp_path, make_snapshot(make_deployment(engine.url))) as group:
+        workers = await group.workers()
+        for _ in range(20):
+            await asyncio.gather(*(leave_early(group) for _ in range(25)))
+        for worker in workers:
+            async with asyncio.timeout(10):
+                while any(map(functools.partial(figure, await own_figures(group, worker)), AT_REST)):
+                    await asyncio.sleep(0.05)
+        passed_on = figure(await group.metrics(), 'headworks_gateway_passed_on_total{deployment="chat",model="chat"}')
+        assert passed_on > 20
+        for worker in workers:
+            answered = await (await group.line_to(worker)).ask(path="/healthz")
+            assert answered.status == 200
+
+
 async def test_sigterm_ends_the_parent_with_0_after_what_runs(tmp_path: Path) -> None:
     go_on = asyncio.Event()
 
@@ -241,6 +282,25 @@ async def test_sigterm_ends_the_parent_with_0_after_what_runs(tmp_path: Path) ->
             assert (await asyncio.wait_for(line.reader.read(), 10)).endswith(LAST_CHUNK)
         assert await asyncio.wait_for(group.process.wait(), 10) == 0
         assert not workers[0].socket.parent.exists()
+
+
+async def test_a_passed_on_stream_that_outlasts_the_drain_limit_ends_with_an_error_event(tmp_path: Path) -> None:
+    async def endless(_: Request, peer: Peer) -> None:
+        await peer.send(head(kind="text/event-stream"), chunk(event("one")))
+        await peer.wait_until_closed()
+
+    async with Engine(endless) as engine:
+        snapshot = make_snapshot(make_deployment(engine.url))
+        async with several(tmp_path, snapshot, HEADWORKS_GATEWAY_DRAIN_S="1") as group:
+            _, other = owner_first(await group.workers(), "chat")
+            line = await group.line_to(other)
+            line.writer.write(make_request({**CHAT, "stream": True}))
+            await line.reader.readuntil(b"one")
+            group.process.send_signal(signal.SIGTERM)
+            rest = await asyncio.wait_for(line.reader.read(), 10)
+            assert b'"code":"gateway_stopping"' in rest
+            assert rest.endswith(LAST_CHUNK)
+            assert await asyncio.wait_for(group.process.wait(), 10) == 0
 
 
 async def test_a_restarted_process_takes_deployments_and_the_old_owner_finishes_what_runs(tmp_path: Path) -> None:
