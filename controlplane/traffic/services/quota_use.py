@@ -30,6 +30,7 @@ from controlplane.traffic.models import Quota, UsageMinute
 logger = logging.getLogger(__name__)
 
 FOR_S = 120.0
+MARK_S = 7 * 86_400  # nothing is left of an installation that is no more
 KEEP_S = 86_400  # as long as the gateways' script keeps a window after its end
 
 # KEYS[1] the limit in its window; ARGV: what the rows say was used, when the key may go
@@ -51,9 +52,9 @@ return 1
 def restore(client: redis.Redis) -> int:
     """Looks whether Valkey has lost what was used, and tells it; returns how many limits were raised."""
     now = time.time()
-    since: Any = client.get(keys.quota_use_known())
+    since: Any = client.getex(keys.quota_use_known(), ex=MARK_S)
     if since is None:
-        client.set(keys.quota_use_known(), repr(now), nx=True)
+        client.set(keys.quota_use_known(), repr(now), nx=True, ex=MARK_S)
         logger.info("Valkey does not know what was used of days and months; it is told from the rows")
     elif not abs(now - float(since)) < FOR_S:
         return 0
