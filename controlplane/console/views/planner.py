@@ -93,7 +93,7 @@ def _answered(values: Values) -> dict[str, Any]:
         asked = planner_form.read(values)
         question = inputs.read(asked)
         found = answers.estimate(question)
-        capacity = answers.capacity_of(found.question, question)
+        capacity = answers.capacity_of(found.question, question, found.trials)
     except RefusedError as error:
         return {"error": error, "problems": _problems(error), "taken": {}}
     best = capacity.needed.best if capacity.needed else None

@@ -20,13 +20,14 @@ from controlplane.domain.errors import RefusedError
 from controlplane.domain.ledger import what_if
 from controlplane.domain.ledger.result import Ledger
 from controlplane.domain.ledger.what_if import PrecisionRow, TriangleRow
-from controlplane.domain.parallelism import candidate, copy_ledger, layout, ranking, rejection, speed
+from controlplane.domain.parallelism import candidate, copy_ledger, layout, ranking, rejection, speed, trials
 from controlplane.domain.parallelism.candidate import Candidate
 from controlplane.domain.parallelism.copies import Fitting
 from controlplane.domain.parallelism.layout import Layout
 from controlplane.domain.parallelism.question import Question
 from controlplane.domain.parallelism.ranking import Ranking
 from controlplane.domain.parallelism.split import Split
+from controlplane.domain.parallelism.trials import Trials
 
 _FIELDS = {
     "kv_cap_bytes": "kv_cache_memory_gib",
@@ -60,6 +61,7 @@ class Answer:
     precisions: tuple[PrecisionRow, ...]
     lengths: tuple[tuple[TriangleRow, ...], ...]
     seats: tuple[tuple[TriangleRow, ...], ...]
+    trials: Trials  # for what else is asked about the same requests
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -83,13 +85,14 @@ def estimate(inputs: Inputs) -> Answer:
 def _estimate(inputs: Inputs) -> Answer:
     subject = subjects.find(inputs)
     question = questions.of(inputs, subject)
-    ranked = ranking.rank(question)
+    tried = Trials(question)
+    ranked = ranking.rank(question, tried)
     split = _split(inputs, ranked)
     given = inputs.tensor_parallel is not None or inputs.pipeline_parallel is not None
     known = next((one for one in ranked.candidates if one.split == split), None)
     ledger = copy_ledger.of(question, split) if known is None else known.ledger
     place = layout.lie(split, question.hardware)
-    chosen, why_not = (known, "") if known is not None else _worked_out(question, split, ledger, place)
+    chosen, why_not = (known, "") if known is not None else _worked_out(question, split, ledger, place, tried)
     return Answer(
         subject=subject,
         question=question,
@@ -103,6 +106,7 @@ def _estimate(inputs: Inputs) -> Answer:
         precisions=_precisions(question, split, ledger, place, chosen),
         lengths=_faces(ledger, _lengths(ledger), [ledger.setup.max_num_seqs]),
         seats=_faces(ledger, [ledger.setup.max_model_len], _seats(ledger)),
+        trials=tried,
     )
 
 
@@ -113,13 +117,14 @@ def capacity(inputs: Inputs) -> Capacity:
     return capacity_of(question, inputs)
 
 
-def capacity_of(question: Question, inputs: Inputs) -> Capacity:
-    """The same for a question that is already there."""
+def capacity_of(question: Question, inputs: Inputs, tried: Trials | None = None) -> Capacity:
+    """The same for a question that is already there, with what was tried for it."""
+    tried = trials.of(question, tried)
     with told_by_field():
         demand, policy = questions.demand_of(inputs), questions.policy_of(inputs)
         policy.check()
-        needed = None if demand is None else sizing.size(question, demand, policy)
-        return Capacity(needed, sizing.carry(question, policy))
+        needed = None if demand is None else sizing.size(question, demand, policy, tried)
+        return Capacity(needed, sizing.carry(question, policy, tried))
 
 
 @contextmanager
@@ -142,7 +147,9 @@ def _split(inputs: Inputs, ranked: Ranking) -> Split:
     return max(memory, key=lambda split: split.cards, default=Split())
 
 
-def _worked_out(question: Question, split: Split, ledger: Ledger, place: Layout) -> tuple[Candidate | None, str]:
+def _worked_out(
+    question: Question, split: Split, ledger: Ledger, place: Layout, tried: Trials
+) -> tuple[Candidate | None, str]:
     """A split that the ranking left out, with its figures where it runs at all."""
     lengths = question.load.lengths
     wrong = (
@@ -152,7 +159,7 @@ def _worked_out(question: Question, split: Split, ledger: Ledger, place: Layout)
     )
     if wrong is not None:
         return None, wrong.reason
-    return candidate.work_out(question, Fitting(split, place, ledger)), ""
+    return candidate.work_out(question, Fitting(split, place, ledger), tried), ""
 
 
 def _precisions(
