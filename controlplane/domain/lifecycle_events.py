@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from controlplane.domain.lifecycle import Goal, Reason
@@ -52,6 +53,7 @@ class WarmedUp:
     launch: int
     output_tokens: int
     took_s: float
+    cache_config: Mapping[str, str] = field(default_factory=dict)  # what its metrics tell of its KV cache
 
 
 @dataclass(frozen=True, slots=True)

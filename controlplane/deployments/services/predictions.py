@@ -36,10 +36,10 @@ def write(deployment: Deployment, replica_id: str, node: Node, card: Accelerator
 def complete(row: Replica, facts: EngineFacts) -> None:
     """Writes what a ready engine measured beside what was predicted; the first start of a replica counts."""
     kept = LedgerRow.objects.filter(replica=row.pk, measured_at=None).first()
-    if kept is None or (facts.weights_bytes is None and facts.kv_cache_bytes is None and facts.kv_cache_tokens is None):
-        return
     seen = measured.of_engine(facts)
-    kept.measured = {name: value for name, value in asdict(seen).items() if value is not None}
+    if kept is None or not seen.sources:
+        return
+    kept.measured = {name: value for name, value in asdict(seen).items() if value not in (None, (), {})}
     kept.measured_at = timezone.now()
     found = _again(row) if not kept.why_unknown else None
     if isinstance(found, Known):
