@@ -216,6 +216,33 @@ def test_a_placement_reserves_what_the_ledger_says_and_keeps_the_ledger() -> Non
     assert ("n2", "", "is cordoned") in [(one.node, one.card, one.reason) for one in selectors.rejections(row)]
 
 
+def test_a_replica_placed_beside_one_that_starts_is_advised_that_it_waits_and_why() -> None:
+    make_gpu_node()
+    spec = {"kv_cache_memory_bytes": 8 * GIB, "max_model_len": 8192}
+    Variant.objects.update_or_create(
+        model=Model.objects.create(name="smollm2"), name="bf16", defaults={"path": "Llama-3.1-8B-Instruct"}
+    )
+    make_deployment("one", settings=spec)
+    settle()
+    first = Replica.objects.get()
+    assert "two_starts" not in str(LedgerRow.objects.get(replica=first.pk).advice)
+    (shown,) = deployments.preview_ledgers(make_wish(settings=spec))
+    (told,) = [one["sentence"] for one in shown["advice"] if one["code"] == "two_starts_on_one_card"]
+    assert f"on 1 of 1 cards of this make, such as replica {first.pk} of one" in told
+    make_deployment("two", settings=spec)
+    settle()
+    second = Replica.objects.get(deployment__name="two")
+    (told,) = [
+        one["sentence"]
+        for one in LedgerRow.objects.get(replica=second.pk).advice
+        if one["code"] == "two_starts_on_one_card"
+    ]
+    assert told.startswith(f"Replica {first.pk} of one was starting, or waited to start, on the same card")
+    Replica.objects.update(state="ready")
+    (shown,) = deployments.preview_ledgers(make_wish(settings=spec))
+    assert "two_starts" not in str(shown["advice"])
+
+
 def test_a_model_that_does_not_fit_waits_with_the_sum_instead_of_failing_at_its_start() -> None:
     make_gpu_node()
     Variant.objects.update_or_create(

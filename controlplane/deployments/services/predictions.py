@@ -8,9 +8,9 @@ from typing import Any
 from django.utils import timezone
 
 from controlplane.deployments.models import Deployment, LedgerRow, Replica, Revision
-from controlplane.deployments.services import ledgers, mean_request
+from controlplane.deployments.services import ledgers, mean_request, starts
 from controlplane.deployments.services.ledgers import Known
-from controlplane.domain.ledger import measured
+from controlplane.domain.ledger import advice, measured
 from controlplane.domain.ledger.corrections import Comparison, CorrectionKey
 from controlplane.domain.ledger.measured import Measured
 from controlplane.domain.ledger.result import Ledger
@@ -30,6 +30,7 @@ def write(deployment: Deployment, replica_id: str, node: Node, card: Accelerator
     spec = deployment.revision.spec
     found = ledgers.of_spec(deployment.variant, spec, make, mean_request_tokens=mean)
     values = {"deployment": deployment.name, **columns(found, mean), "claim_bytes": memory_bytes}
+    values["advice"] = [*values.get("advice", []), *(asdict(one) for one in advice.in_turn(starts.beside(replica_id)))]
     LedgerRow.objects.update_or_create(replica=replica_id, defaults=values)
 
 
