@@ -64,8 +64,8 @@ def in_turn(starting: Sequence[Starting]) -> tuple[Advice, ...]:
     first, more = starting[0], len(starting) - 1
     others = f" and {more} more" if more else ""
     sentence = (
-        f"Replica {first.replica} of {first.deployment}{others} was starting, or waited to start, on the same card when "
-        "this one was placed. Each engine measures free memory while it starts, so the node starts them one after "
+        f"Replica {first.replica} of {first.deployment}{others} was starting, or waited to start, on the same card "
+        "when this one was placed. Each engine measures free memory while it starts, so the node starts them one after "
         "another: this one waits its turn."
     )
     return (Advice("two_starts_on_one_card", "accelerator", sentence),)
