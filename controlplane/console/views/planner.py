@@ -93,7 +93,7 @@ def _answered(values: Values) -> dict[str, Any]:
         asked = planner_form.read(values)
         question = inputs.read(asked)
         found = answers.estimate(question)
-        capacity = answers.capacity_of(found.question, question, found.trials)
+        capacity = answers.capacity_of(found.question, found.asked, question, found.trials)
     except RefusedError as error:
         return {"error": error, "problems": _problems(error), "taken": {}}
     best = capacity.needed.best if capacity.needed else None
@@ -110,7 +110,7 @@ def _answered(values: Values) -> dict[str, Any]:
         "rejected": planner_answer.rejected(found),
         "capacity": capacity,
         "currency": "USD" if question.price_per_hour is None else "",
-        "ceiling": found.ledger.concurrency_ceiling(max(1, round(question.input_tokens + question.output_tokens))),
+        "ceiling": found.ledger.concurrency_ceiling(found.asked.request_tokens),
         "at_full_length": found.ledger.concurrency(found.ledger.setup.max_model_len),
         "new_url": planner_answer.new_deployment(found, question, plan),
         "taken": planner_answer.taken(found),

@@ -12,21 +12,24 @@ from dataclasses import dataclass, replace
 
 from controlplane.deployments.planner import question as questions
 from controlplane.deployments.planner import subject as subjects
+from controlplane.deployments.planner import workload
 from controlplane.deployments.planner.inputs import Inputs
 from controlplane.deployments.planner.subject import Subject
+from controlplane.deployments.planner.workload import Asked
 from controlplane.domain.capacity import sizing
 from controlplane.domain.capacity.sizing import Sizing, Supply
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.ledger import what_if
 from controlplane.domain.ledger.result import Ledger
 from controlplane.domain.ledger.what_if import PrecisionRow, TriangleRow
-from controlplane.domain.parallelism import candidate, copy_ledger, layout, ranking, rejection, speed, trials
+from controlplane.domain.parallelism import candidate, copy_ledger, layout, ranking, rejection, speed, stages, trials
 from controlplane.domain.parallelism.candidate import Candidate
 from controlplane.domain.parallelism.copies import Fitting
 from controlplane.domain.parallelism.layout import Layout
 from controlplane.domain.parallelism.question import Question
 from controlplane.domain.parallelism.ranking import Ranking
 from controlplane.domain.parallelism.split import Split
+from controlplane.domain.parallelism.stages import Stage
 from controlplane.domain.parallelism.trials import Trials
 
 _FIELDS = {
@@ -61,11 +64,18 @@ class Answer:
     precisions: tuple[PrecisionRow, ...]
     lengths: tuple[tuple[TriangleRow, ...], ...]
     seats: tuple[tuple[TriangleRow, ...], ...]
+    asked: Asked
+    stages: tuple[Stage, ...]
     trials: Trials  # for what else is asked about the same requests
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*self.ledger.assumptions, *self.question.assumptions())))
+        return tuple(dict.fromkeys((*self.asked.notes, *self.ledger.assumptions, *self.question.assumptions())))
+
+    @property
+    def length_warning(self) -> str:
+        """What is wrong with the longest requests; the empty text where nothing is known to be."""
+        return self.asked.warning(self.ledger.setup.max_model_len)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +84,7 @@ class Capacity:
 
     needed: Sizing | None
     carried: Supply
+    asked: Asked
 
 
 def estimate(inputs: Inputs) -> Answer:
@@ -84,11 +95,11 @@ def estimate(inputs: Inputs) -> Answer:
 
 def _estimate(inputs: Inputs) -> Answer:
     subject = subjects.find(inputs)
-    question = questions.of(inputs, subject)
+    asked = workload.of(inputs)
+    question = questions.of(inputs, subject, asked)
     tried = Trials(question)
     ranked = ranking.rank(question, tried)
     split = _split(inputs, ranked)
-    given = inputs.tensor_parallel is not None or inputs.pipeline_parallel is not None
     known = next((one for one in ranked.candidates if one.split == split), None)
     ledger = copy_ledger.of(question, split) if known is None else known.ledger
     place = layout.lie(split, question.hardware)
@@ -97,7 +108,7 @@ def _estimate(inputs: Inputs) -> Answer:
         subject=subject,
         question=question,
         split=split,
-        split_was_given=given,
+        split_was_given=inputs.split_was_given,
         copies=place.copies,
         ledger=ledger,
         chosen=chosen,
@@ -106,6 +117,8 @@ def _estimate(inputs: Inputs) -> Answer:
         precisions=_precisions(question, split, ledger, place, chosen),
         lengths=_faces(ledger, _lengths(ledger), [ledger.setup.max_num_seqs]),
         seats=_faces(ledger, [ledger.setup.max_model_len], _seats(ledger)),
+        asked=asked,
+        stages=stages.of(ledger, split.ranks),
         trials=tried,
     )
 
@@ -113,18 +126,19 @@ def _estimate(inputs: Inputs) -> Answer:
 def capacity(inputs: Inputs) -> Capacity:
     """Both directions of the capacity plan. Raises RefusedError naming the field."""
     with told_by_field():
-        question = questions.of(inputs, subjects.find(inputs))
-    return capacity_of(question, inputs)
+        asked = workload.of(inputs)
+        question = questions.of(inputs, subjects.find(inputs), asked)
+    return capacity_of(question, asked, inputs)
 
 
-def capacity_of(question: Question, inputs: Inputs, tried: Trials | None = None) -> Capacity:
+def capacity_of(question: Question, asked: Asked, inputs: Inputs, tried: Trials | None = None) -> Capacity:
     """The same for a question that is already there, with what was tried for it."""
     tried = trials.of(question, tried)
     with told_by_field():
-        demand, policy = questions.demand_of(inputs), questions.policy_of(inputs)
+        demand, policy = asked.demand(), questions.policy_of(inputs)
         policy.check()
         needed = None if demand is None else sizing.size(question, demand, policy, tried)
-        return Capacity(needed, sizing.carry(question, policy, tried))
+        return Capacity(needed, sizing.carry(question, policy, tried), asked)
 
 
 @contextmanager
@@ -139,8 +153,10 @@ def told_by_field() -> Iterator[None]:
 
 def _split(inputs: Inputs, ranked: Ranking) -> Split:
     """As asked; else the best one, or where none runs the one that came nearest: the most cards that lacked memory."""
-    if inputs.tensor_parallel is not None or inputs.pipeline_parallel is not None:
-        return Split(inputs.tensor_parallel or 1, inputs.pipeline_parallel or 1)
+    if inputs.split_was_given:
+        tensor, copies = inputs.tensor_parallel or 1, inputs.attention_copies or 1
+        experts = (bool(inputs.expert_parallel) or copies > 1) and tensor * copies > 1
+        return Split(tensor, inputs.pipeline_parallel or 1, copies, experts)
     if ranked.best is not None:
         return ranked.best.split
     memory = [one.split for one in ranked.rejected if one.code == "memory" and one.split.pipeline == 1]

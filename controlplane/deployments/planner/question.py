@@ -6,39 +6,52 @@ from dataclasses import replace
 
 from controlplane.deployments.planner.inputs import CODE, Inputs
 from controlplane.deployments.planner.subject import Subject
+from controlplane.deployments.planner.workload import Asked
 from controlplane.deployments.services import ledgers
-from controlplane.domain.capacity import demand, lengths
-from controlplane.domain.capacity.demand import Demand
 from controlplane.domain.capacity.policy import Policy
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.footprint import cards, engine_rules
 from controlplane.domain.ledger import setup
 from controlplane.domain.ledger.corrections import Correction, CorrectionKey
 from controlplane.domain.ledger.setup import GIB, Wishes
+from controlplane.domain.parallelism.bounds import Bounds
 from controlplane.domain.parallelism.hardware import Hardware
 from controlplane.domain.parallelism.question import Load, Question
 from controlplane.domain.performance.curve import Objective
-from controlplane.domain.performance.setup import Workload
 from controlplane.domain.specs import precision
+from controlplane.domain.specs.model import ModelFacts
 
 
-def of(inputs: Inputs, subject: Subject) -> Question:
+def of(inputs: Inputs, subject: Subject, asked: Asked) -> Question:
     """Everything but the split, which the ranking finds. Raises RefusedError naming the field."""
     facts = subject.facts
     setup.check_split(facts, inputs.tensor_parallel or 1, inputs.pipeline_parallel or 1)
-    asked = inputs.quantization or subject.quantization or None
+    _check_experts(facts, inputs)
+    stored = inputs.quantization or subject.quantization or None
     question = Question(
         model=facts,
-        precision=precision.parse(inputs.dtype or subject.dtype or None, asked, inputs.kv_cache_dtype or None, facts),
+        precision=precision.parse(inputs.dtype or subject.dtype or None, stored, inputs.kv_cache_dtype or None, facts),
         hardware=_hardware(inputs),
         rules=engine_rules.rules_for(inputs.vllm_version or None, utilization=None),
-        load=Load(Workload(inputs.input_tokens, inputs.output_tokens), inputs.peak_requests_per_s),
+        load=Load(asked.workload(), asked.peak_requests_per_s),
         purpose="offline" if inputs.purpose == "offline" else "interactive",
-        wishes=_wishes(inputs),
+        wishes=_wishes(inputs, asked),
         objective=Objective(inputs.ttft_ms, inputs.tpot_ms),
     )
     question.check()
     return replace(question, correction=_learned(question))
+
+
+def _check_experts(facts: ModelFacts, inputs: Inputs) -> None:
+    """A model without experts has nothing that copies of its attention would share."""
+    if facts.experts is not None:
+        return
+    bounds = Bounds(CODE)
+    if (inputs.attention_copies or 1) > 1:
+        bounds.refuse("attention_copies", inputs.attention_copies, "1: this model has no experts that copies share")
+    if inputs.expert_parallel:
+        bounds.refuse("expert_parallel", True, "left out: this model has no experts")
+    bounds.settle()
 
 
 def _learned(question: Question) -> Correction:
@@ -46,15 +59,6 @@ def _learned(question: Question) -> Correction:
     version = ".".join(str(part) for part in question.rules.version[:2])
     key = CorrectionKey(version, question.hardware.accelerator.name, question.model.family)
     return ledgers.correction_for(key)
-
-
-def demand_of(inputs: Inputs) -> Demand | None:
-    """The demand that is planned for; None where no rate is given."""
-    if inputs.peak_requests_per_s is None:
-        return None
-    prompts = lengths.of_mean(inputs.input_tokens, "input_tokens")
-    answers = lengths.of_mean(inputs.output_tokens, "output_tokens")
-    return demand.of_rates(inputs.peak_requests_per_s, inputs.mean_requests_per_s, prompts, answers)
 
 
 def policy_of(inputs: Inputs) -> Policy:
@@ -88,7 +92,7 @@ def _hardware(inputs: Inputs) -> Hardware:
     )
 
 
-def _wishes(inputs: Inputs) -> Wishes:
+def _wishes(inputs: Inputs, asked: Asked) -> Wishes:
     def size(gib: float | None) -> int:
         return round((gib or 0) * GIB)
 
@@ -102,6 +106,6 @@ def _wishes(inputs: Inputs) -> Wishes:
         kv_cap_bytes=None if cap is None else size(cap),
         foreign_bytes=size(inputs.foreign_gib),
         reserve_bytes=size(inputs.reserve_gib),
-        mean_request_tokens=max(1, round(inputs.input_tokens + inputs.output_tokens)),
+        mean_request_tokens=asked.request_tokens,
         length_must_fit=inputs.max_model_len is not None,
     )
