@@ -70,6 +70,9 @@ class AcceleratorObserved:
     mig_devices: tuple[MigDevice, ...] = ()
     foreign_processes: tuple[ForeignProcess, ...] = ()
     numa_node: int | None = None
+    uncorrected_errors: int | None = None  # of its memory since the last reset, that ECC found and could not correct
+    remap_pending: bool | None = None  # a reset is due that replaces defective rows or pages
+    remap_failed: bool | None = None  # defective rows could not be replaced
     bandwidth_bytes_per_s: float | None = None  # known for simulated cards; no driver tells it
 
 
