@@ -31,6 +31,7 @@ TERMINAL = "controlplane/backup"
 PARTS = {
     "controlplane/domain/placement.py": ("why_not", "_missing", "sentence"),
     "controlplane/domain/placement_cards.py": ("choose", "why_not", "_missing"),
+    "controlplane/domain/card_health.py": ("why_unfit",),
     "controlplane/domain/placement_scores.py": ("why_better", "why", "_better"),
     "controlplane/deployments/services/model_facts.py": ("of_variant", "_on_disk", "_read"),
     "controlplane/deployments/controller/view.py": ("_slot",),
