@@ -125,6 +125,20 @@ def test_heads_that_do_not_divide_are_refused_before_anything_starts() -> None:
     assert "does not divide the 32 attention heads" in ledgers.asked(None, make_spec(tensor_parallel=3), H100).refusal
 
 
+def test_copies_of_attention_share_the_experts_and_add_up() -> None:
+    one = known(make_spec("DeepSeek-V2-Lite"))
+    settings = {"data_parallel_size": 2, "enable_expert_parallel": True}
+    two = known(make_spec("DeepSeek-V2-Lite", settings=settings))
+    assert two.ledger.budget.weights_bytes < 0.7 * one.ledger.budget.weights_bytes
+    assert two.ceiling(1000) == 2 * (two.ledger.concurrency_ceiling(1000) or 0)
+
+
+def test_experts_of_a_model_that_has_none_are_refused_before_anything_starts() -> None:
+    found = ledgers.of_spec(None, make_spec(settings={"enable_expert_parallel": True}), H100)
+    assert isinstance(found, Impossible)
+    assert "no experts" in found.why
+
+
 def test_a_model_far_too_large_is_refused_with_the_sum() -> None:
     asked = ledgers.asked(None, make_spec("Llama-3.1-70B-Instruct"), H100)
     assert "is more than the 79.20 GiB of the card" in asked.refusal

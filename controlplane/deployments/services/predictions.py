@@ -95,7 +95,7 @@ def columns(found: ledgers.Answer, mean_tokens: int | None) -> dict[str, Any]:
         "claim_bytes": found.claim_bytes,
         "predicted": shown(ledger),
         "correction": {**asdict(ledger.correction), "sentence": ledger.correction.sentence},
-        "concurrency_ceiling": ledger.concurrency_ceiling(mean),
+        "concurrency_ceiling": found.ceiling(mean),
         "mean_request_tokens": mean,
         "advice": [asdict(one) for one in ledger.advice],
         "assumptions": [*ledger.assumptions, *notes],
