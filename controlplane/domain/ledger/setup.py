@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from controlplane.domain.errors import RefusedError
+from controlplane.domain.footprint import sparse_latent
 from controlplane.domain.footprint.cards import Card
 from controlplane.domain.footprint.engine_rules import EngineRules
 from controlplane.domain.specs.model import Layers, ModelFacts
@@ -125,7 +126,7 @@ def resolve(model: ModelFacts, precision: Precision, card: Card, rules: EngineRu
         notes.append("enforce_eager is not given; CUDA graphs were assumed.")
     return Setup(
         model=model,
-        precision=precision,
+        precision=_as_kept(precision, model, card, rules, notes),
         card=card,
         rules=rules,
         tensor_parallel=tensor,
@@ -140,6 +141,15 @@ def resolve(model: ModelFacts, precision: Precision, card: Card, rules: EngineRu
         draft=draft_of(model, wishes.speculative, notes),
         assumptions=tuple(notes),
     )
+
+
+def _as_kept(precision: Precision, model: ModelFacts, card: Card, rules: EngineRules, notes: list[str]) -> Precision:
+    """The precision with the cache as this engine keeps it on this card."""
+    capability = card.facts.compute_capability if card.facts is not None else None
+    kept, note = sparse_latent.of_engine(precision.kv, rules, capability, model.family)
+    if note:
+        notes.append(note)
+    return replace(precision, kv=kept)
 
 
 def _batch(
