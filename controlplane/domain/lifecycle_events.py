@@ -18,6 +18,9 @@ ASKED = Reason("asked", "Asked for by the control plane.")
 
 @dataclass(frozen=True, slots=True)
 class GoalSet:
+    """The control plane wishes run or stop. `drain_timeout_s` is how long running requests may still take; None keeps
+    what is set."""
+
     goal: Goal
     drain_timeout_s: float | None = None
     reason: Reason = ASKED
@@ -26,18 +29,24 @@ class GoalSet:
 
 @dataclass(frozen=True, slots=True)
 class Launched:
+    """The process was started."""
+
     launch: int
     pid: int
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchFailed:
+    """There is no process, because of `reason`."""
+
     launch: int
     reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
 class Healthy:
+    """The health probe was answered with 200."""
+
     launch: int
 
 
@@ -50,6 +59,8 @@ class Unhealthy:
 
 @dataclass(frozen=True, slots=True)
 class WarmedUp:
+    """One real generation gave `output_tokens` tokens within `took_s` seconds."""
+
     launch: int
     output_tokens: int
     took_s: float
@@ -58,6 +69,8 @@ class WarmedUp:
 
 @dataclass(frozen=True, slots=True)
 class WarmUpFailed:
+    """The engine lives and did not generate, because of `reason`."""
+
     launch: int
     reason: Reason
 
@@ -110,7 +123,7 @@ class GroupGone:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    pass
+    """Time has passed; limits are looked at."""
 
 
 ProcessEvent = (
@@ -143,7 +156,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class ProbeHealth:
-    pass
+    """Ask the health path once, and answer Healthy or Unhealthy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +180,13 @@ class TryGeneration:
 
 @dataclass(frozen=True, slots=True)
 class CountInFlight:
-    pass
+    """Ask how many requests run or wait in the engine, and answer InFlight."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignalGroup:
+    """Send a signal to every process of the engine's group."""
+
     signal: Literal["TERM", "KILL"]
 
 

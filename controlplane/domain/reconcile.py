@@ -86,6 +86,8 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Place:
+    """A pending replica gets these accelerators; they are reserved in the same transaction."""
+
     replica_id: str
     placement: Placement
 

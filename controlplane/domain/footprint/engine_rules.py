@@ -28,10 +28,12 @@ class EngineRules:
 
     @property
     def label(self) -> str:
+        """The version as people write it: "0.32"."""
         return ".".join(str(part) for part in self.version[:2])
 
     @property
     def default_utilization(self) -> float:
+        """Share of the card that is taken when none is given: 0.92 from 0.23 on, 0.90 before."""
         return 0.92 if self.version >= (0, 23, 0) else 0.90
 
     @property

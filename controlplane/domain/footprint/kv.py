@@ -35,6 +35,7 @@ class KvBucket:
 
     @property
     def recurrent(self) -> bool:
+        """Whether it keeps a state of fixed size instead of something for each token."""
         return self.state_bytes > 0
 
 

@@ -61,6 +61,7 @@ class Line:
 
     @property
     def error(self) -> float | None:
+        """measured / predicted - 1; None where one is not known or the prediction is not above 0."""
         if self.predicted is None or self.measured is None or self.predicted <= 0:
             return None
         return self.measured / self.predicted - 1

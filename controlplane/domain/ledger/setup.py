@@ -84,6 +84,7 @@ class Setup:
 
     @property
     def kv_cap_bytes(self) -> int | None:
+        """The hard cap of the cache in bytes of one accelerator, of bytes or of a share of the card; None = no cap."""
         if self.wishes.kv_cap_bytes is not None:
             return self.wishes.kv_cap_bytes
         if self.wishes.kv_cap_share is not None and self.card.total_bytes is not None:
@@ -92,6 +93,7 @@ class Setup:
 
     @property
     def length_was_given(self) -> bool:
+        """Whether max_model_len was asked for, so that the engine refuses to start rather than shorten it."""
         return self.wishes.max_model_len is not None
 
     @property
@@ -100,6 +102,7 @@ class Setup:
         return self.model.layers + (self.draft.layers if self.draft else ())
 
     def with_length(self, max_model_len: int) -> Setup:
+        """The same set-up with another max_model_len in tokens."""
         return replace(self, max_model_len=max_model_len)
 
 

@@ -56,6 +56,7 @@ class Step:
 
     @property
     def seconds(self) -> float:
+        """The whole step; its parts follow one another, but for what overlaps."""
         return (
             self.memory + self.experts + self.kv + self.compute + self.communication + self.launch + self.host
             + self.requests

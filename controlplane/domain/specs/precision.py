@@ -41,6 +41,7 @@ class Precision:
 
     @property
     def quantized(self) -> bool:
+        """Whether weights are stored in anything but BF16, FP16 or FP32."""
         return self.weights.name not in _DTYPE_BITS
 
     @property
@@ -56,10 +57,12 @@ class Precision:
 
     @property
     def plain_bits(self) -> int:
+        """Of one value that is not quantized."""
         return _DTYPE_BITS[self.plain_dtype]
 
     @property
     def plain_bytes(self) -> int:
+        """Of one value that is not quantized."""
         return self.plain_bits // 8
 
     def part_bytes(self, facts: ModelFacts) -> WeightParts:
