@@ -85,6 +85,7 @@ urlpatterns = [
     path("planner/", planner.planner, name="planner"),
     path("planner/answer/", planner.answer, name="planner-answer"),
     path("planner/files/", planner.files, name="planner-files"),
+    path("planner/trace/", planner.trace, name="planner-trace"),
     path("pools/", pools.pools, name="pools"),
     path("pools/new/", pools.new, name="pool-new"),
     path("pools/<slug:name>/edit/", pools.edit, name="pool-edit"),

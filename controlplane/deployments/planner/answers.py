@@ -157,8 +157,10 @@ def _split(inputs: Inputs, ranked: Ranking) -> Split:
         tensor, copies = inputs.tensor_parallel or 1, inputs.attention_copies or 1
         experts = (bool(inputs.expert_parallel) or copies > 1) and tensor * copies > 1
         return Split(tensor, inputs.pipeline_parallel or 1, copies, experts)
-    if ranked.best is not None:
-        return ranked.best.split
+    wished = inputs.expert_parallel
+    best = next((one for one in ranked.candidates if wished in (None, one.split.experts)), ranked.best)
+    if best is not None:
+        return best.split
     memory = [one.split for one in ranked.rejected if one.code == "memory" and one.split.pipeline == 1]
     return max(memory, key=lambda split: split.cards, default=Split())
 

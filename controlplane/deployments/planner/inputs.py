@@ -72,8 +72,8 @@ class Inputs:
 
     @property
     def split_was_given(self) -> bool:
-        """Whether any degree of parallelism was."""
-        given = (self.tensor_parallel, self.pipeline_parallel, self.attention_copies, self.expert_parallel)
+        """Whether any degree of parallelism was; whole experts or not is a choice among splits."""
+        given = (self.tensor_parallel, self.pipeline_parallel, self.attention_copies)
         return any(one is not None for one in given)
 
     def percentiles(self, side: str) -> dict[int, float]:

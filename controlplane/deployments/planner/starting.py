@@ -10,6 +10,7 @@ from controlplane.deployments.planner.inputs import Inputs
 from controlplane.deployments.services.checking import MAX_ACCELERATORS
 from controlplane.domain.capacity.plan import Plan
 from controlplane.domain.desired import SettingValue
+from controlplane.domain.parallelism.candidate import Candidate
 from controlplane.domain.specs import precision
 from engine_adapters.vllm.settings import FIELDS
 
@@ -66,15 +67,23 @@ def of(answer: Answer, inputs: Inputs, plan: Plan | None = None) -> Start:
     )
 
 
+def why_no_split(candidate: Candidate) -> str:
+    """Why Headworks starts no engine with this split; the empty text where it does."""
+    nodes, split = candidate.layout.nodes_a_copy, candidate.split
+    if nodes > 1:
+        return f"A copy takes {nodes} nodes, and Headworks starts each replica inside one node."
+    if split.cards > MAX_ACCELERATORS or split.attention_copies > _MOST_COPIES:
+        return f"A copy takes {split.cards} cards, more than Headworks gives one replica."
+    return ""
+
+
 def _why_not(answer: Answer, inputs: Inputs) -> str:
     """The first thing in the way; the empty text where nothing is."""
     if answer.chosen is None:
         return answer.why_not or "This does not run."
-    nodes = answer.chosen.layout.nodes_a_copy
-    if nodes > 1:
-        return f"A copy takes {nodes} nodes, and Headworks starts each replica inside one node."
-    if answer.split.cards > MAX_ACCELERATORS or answer.split.attention_copies > _MOST_COPIES:
-        return f"A copy takes {answer.split.cards} cards, more than Headworks gives one replica."
+    refusal = why_no_split(answer.chosen)
+    if refusal:
+        return refusal
     wanted, while_loading = _other_weights(answer, inputs)
     if answer.subject.variant and wanted and not while_loading:
         return (

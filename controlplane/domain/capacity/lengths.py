@@ -51,7 +51,7 @@ def of_percentiles(percentiles: Mapping[float, float] | Mapping[int, float], fie
         square += share * (short * short + short * long + long * long) / 3
     highest = max(percentiles)
     note = f"{field} above the {highest:g}th percentile were taken to be as long as it."
-    p50, p95, p99 = (_at(knots, percentile) for percentile in (50.0, 95.0, 99.0))
+    p50, p95, p99 = (_at(knots, one) if one <= highest else None for one in (50.0, 95.0, 99.0))
     return Lengths(mean, square, p95, note if highest < 100 else "", p50, p99)
 
 

@@ -51,7 +51,7 @@ _KINDS = (
     _Columns("timestamp", "request tokens", "response tokens", "s"),
 )
 _START, _RATE = "window_start_s", "total_rate_req_per_s"
-_NAMED = {
+_RIGHT_COLUMNS = {
     "arrival_s": "arrival_s (seconds), arrival_ms, arrival (a date) or timestamp",
     "input_tokens": "input_tokens, ContextTokens, input_length or Request tokens",
     "output_tokens": "output_tokens, GeneratedTokens, output_length or Response tokens",
@@ -150,7 +150,9 @@ def _kind(names: Sequence[str]) -> _Columns:
     columns = ", ".join(shown(name) for name in list(names)[:_MOST_COLUMNS_SHOWN]) or "none"
     for role, known in roles.items():
         if not known & held:
-            raise _refused(f"The trace has no column {role}; its columns are {columns}.", f"{role}: {_NAMED[role]}")
+            raise _refused(
+                f"The trace has no column {role}; its columns are {columns}.", f"{role}: {_RIGHT_COLUMNS[role]}"
+            )
     right = "arrival_s (seconds), arrival_ms or arrival (a date), with input_tokens and output_tokens"
     raise _refused(f"What the times of the trace are counted in is not said; its columns are {columns}.", right)
 

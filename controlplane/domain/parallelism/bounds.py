@@ -18,7 +18,7 @@ class Bounds:
 
     def number(self, field: str, value: object, least: float, most: float, *, above: bool = False) -> None:
         """A finite number from `least` (or above it) to `most`; None is not one."""
-        right = f"a number {'above' if above else 'from'} {least:g} {'and up to' if above else 'to'} {most:g}"
+        right = f"a number above {least:g} and up to {most:g}" if above else f"a number from {least:g} to {most:g}"
         if isinstance(value, bool) or not isinstance(value, int | float) or not _within(value, least, most, above):
             self.refuse(field, value, right)
 
