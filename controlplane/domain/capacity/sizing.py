@@ -98,7 +98,7 @@ def carry(question: Question, policy: Policy | None = None, held: Trials | None 
     tries = trials.of(question, held)
     found, rejected = tries.fitting()
     best: tuple[Fitting, Replica, Carried] | None = None
-    for fitting in copies.without_deeper_pipelines(found):
+    for fitting in found:
         tried = _replica(tries, fitting)
         if isinstance(tried, Rejection):
             rejected.append(tried)
