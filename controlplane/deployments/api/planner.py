@@ -93,7 +93,7 @@ class PlannerBody(StrictSerializer):
     cards_per_node = _whole()
     nodes = _whole()
     link_group = _whole("Cards that NVLink joins; 1 = PCIe alone.")
-    price_per_hour = _real("Of one card.")
+    price_per_hour = _real("Of one card; null = that of the nodes with such cards, else a typical rent.")
     dtype = _text()
     quantization = _text()
     kv_cache_dtype = _text()

@@ -67,10 +67,12 @@ class Answer:
     asked: Asked
     stages: tuple[Stage, ...]
     trials: Trials  # for what else is asked about the same requests
+    price_note: str = ""  # whose price was taken where none is given
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*self.asked.notes, *self.ledger.assumptions, *self.question.assumptions())))
+        notes = (*self.asked.notes, *((self.price_note,) if self.price_note else ()))
+        return tuple(dict.fromkeys((*notes, *self.ledger.assumptions, *self.question.assumptions())))
 
     @property
     def length_warning(self) -> str:
@@ -96,7 +98,8 @@ def estimate(inputs: Inputs) -> Answer:
 def _estimate(inputs: Inputs) -> Answer:
     subject = subjects.find(inputs)
     asked = workload.of(inputs)
-    question = questions.of(inputs, subject, asked)
+    standing = questions.standing_of(inputs)
+    question = questions.of(inputs, subject, asked, standing)
     tried = Trials(question)
     ranked = ranking.rank(question, tried)
     split = _split(inputs, ranked)
@@ -110,7 +113,7 @@ def _estimate(inputs: Inputs) -> Answer:
         split=split,
         split_was_given=inputs.split_was_given,
         copies=place.copies,
-        ledger=ledger,
+        ledger=replace(ledger, advice=(*ledger.advice, *standing.advice)),
         chosen=chosen,
         why_not=why_not,
         ranking=ranked,
@@ -120,6 +123,7 @@ def _estimate(inputs: Inputs) -> Answer:
         asked=asked,
         stages=stages.of(ledger, split.ranks),
         trials=tried,
+        price_note=standing.note if inputs.price_per_hour is None else "",
     )
 
 
@@ -127,7 +131,7 @@ def capacity(inputs: Inputs) -> Capacity:
     """Both directions of the capacity plan. Raises RefusedError naming the field."""
     with told_by_field():
         asked = workload.of(inputs)
-        question = questions.of(inputs, subjects.find(inputs), asked)
+        question = questions.of(inputs, subjects.find(inputs), asked, questions.standing_of(inputs))
     return capacity_of(question, asked, inputs)
 
 

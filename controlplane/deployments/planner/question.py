@@ -7,7 +7,8 @@ from dataclasses import replace
 from controlplane.deployments.planner.inputs import CODE, Inputs
 from controlplane.deployments.planner.subject import Subject
 from controlplane.deployments.planner.workload import Asked
-from controlplane.deployments.services import ledgers
+from controlplane.deployments.services import fleet_cards, ledgers
+from controlplane.deployments.services.fleet_cards import Standing
 from controlplane.domain.capacity.policy import Policy
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.footprint import cards, engine_rules
@@ -22,8 +23,11 @@ from controlplane.domain.specs import precision
 from controlplane.domain.specs.model import ModelFacts
 
 
-def of(inputs: Inputs, subject: Subject, asked: Asked) -> Question:
-    """Everything but the split, which the ranking finds. Raises RefusedError naming the field."""
+def of(inputs: Inputs, subject: Subject, asked: Asked, standing: Standing | None = None) -> Question:
+    """Everything but the split, which the ranking finds. Raises RefusedError naming the field.
+
+    `standing` is what the fleet says of the card that is asked about: its price counts where none is given.
+    """
     facts = subject.facts
     setup.check_split(facts, inputs.tensor_parallel or 1, inputs.pipeline_parallel or 1)
     _check_experts(facts, inputs)
@@ -31,7 +35,7 @@ def of(inputs: Inputs, subject: Subject, asked: Asked) -> Question:
     question = Question(
         model=facts,
         precision=precision.parse(inputs.dtype or subject.dtype or None, stored, inputs.kv_cache_dtype or None, facts),
-        hardware=_hardware(inputs),
+        hardware=_hardware(inputs, standing or Standing()),
         rules=engine_rules.rules_for(inputs.vllm_version or None, utilization=None),
         load=Load(asked.workload(), asked.peak_requests_per_s),
         purpose="offline" if inputs.purpose == "offline" else "interactive",
@@ -71,7 +75,13 @@ def policy_of(inputs: Inputs) -> Policy:
     )
 
 
-def _hardware(inputs: Inputs) -> Hardware:
+def standing_of(inputs: Inputs) -> Standing:
+    """What the fleet says of the card that is asked about; nothing of one that is not known."""
+    facts = cards.resolve(inputs.gpu or None, inputs.gpu_memory_total_gib, needed=False).facts
+    return Standing() if facts is None else fleet_cards.of_make(facts.name)
+
+
+def _hardware(inputs: Inputs, standing: Standing) -> Hardware:
     card = cards.resolve(inputs.gpu or None, inputs.gpu_memory_total_gib)
     if card.facts is None:
         right = 'a card of the list, such as "H100 80GB" or "RTX 4090"'
@@ -87,7 +97,7 @@ def _hardware(inputs: Inputs) -> Hardware:
         cards_per_node=inputs.cards_per_node,
         nodes=inputs.nodes,
         link_group=inputs.link_group,
-        price_per_hour=inputs.price_per_hour,
+        price_per_hour=standing.price_per_hour if inputs.price_per_hour is None else inputs.price_per_hour,
         total_bytes=None if given is None else round(given * GIB),
     )
 
