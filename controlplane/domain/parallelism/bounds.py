@@ -8,6 +8,9 @@ from controlplane.domain.errors import RefusedError
 from controlplane.domain.specs.fields import shown
 
 
+_NOTHING = shown(None)
+
+
 class Bounds:
     """Collects what is wrong; `settle` raises one RefusedError that names every wrong field."""
 
@@ -48,7 +51,8 @@ class Bounds:
             hint = "; ".join(f"{field}: {right}" for field, right in self.wrong.items())
             if len(self.wrong) == 1:
                 ((field, value),) = self.given.items()
-                raise RefusedError(self.code, f"{field} is {value}, which can't be.", hint=hint, fields=self.wrong)
+                sentence = f"{field} is missing." if value == _NOTHING else f"{field} is {value}, which can't be."
+                raise RefusedError(self.code, sentence, hint=hint, fields=self.wrong)
             fields = ", ".join(self.wrong)
             raise RefusedError(self.code, f"These values can't be: {fields}.", hint=hint, fields=self.wrong)
 
