@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from controlplane.domain import card_memory
+from controlplane.domain import card_health, card_memory
 from controlplane.domain.card_memory import CardMemory, Claim
 from controlplane.domain.errors import RefusedError
 from controlplane.fleet.models import Accelerator, Node, Pool, Reservation
@@ -54,7 +54,8 @@ class Problem:
     """Something about a node that a person has to look at: a searchable code, one sentence, what to do."""
 
     node: str
-    code: str  # node_lost | document_not_carried_out | report_refused | clock_wrong | accelerator_gone
+    # node_lost | document_not_carried_out | report_refused | clock_wrong | accelerator_gone | accelerator_unfit
+    code: str
     message: str
     hint: str
 
@@ -170,10 +171,13 @@ def pool(name: str) -> Pool:
 
 
 def problems(now: datetime | None = None) -> list[Problem]:
-    """Returns what is wrong with nodes now, the worst first; three queries however many nodes there are."""
+    """Returns what is wrong with nodes now, the worst first; four queries however many nodes there are."""
     at = now or timezone.now()
-    found = [*_of_nodes(at), *_refused(at), *_gone_accelerators()]
-    order = ("node_lost", "document_not_carried_out", "report_refused", "accelerator_gone", "clock_wrong")
+    found = [*_of_nodes(at), *_refused(at), *_gone_accelerators(), *_unfit_accelerators()]
+    order = (
+        "node_lost", "document_not_carried_out", "report_refused", "accelerator_gone", "accelerator_unfit",
+        "clock_wrong",
+    )  # fmt: skip
     return sorted(found, key=lambda one: (order.index(one.code), one.node))
 
 
@@ -217,6 +221,16 @@ def _gone_accelerators() -> Iterator[Problem]:
         )
         hint = "Look at the card and its driver. The replica goes on as long as its engine does."
         yield Problem(row.node.name, "accelerator_gone", text, hint)
+
+
+def _unfit_accelerators() -> Iterator[Problem]:
+    sick = Q(observed__uncorrected_errors__gt=0) | Q(observed__remap_failed=True) | Q(observed__remap_pending=True)
+    for row in Accelerator.objects.filter(sick, present=True).select_related("node"):
+        why = card_health.why_unfit(row.observed)
+        if why:
+            text = f"Nothing new is placed on accelerator {row.index} ({row.name}) of node {row.node.name}: it {why}."
+            hint = "Empty it and reset it, or replace it. What runs on it goes on."
+            yield Problem(row.node.name, "accelerator_unfit", text, hint)
 
 
 def _seconds(at: datetime, since: datetime) -> int:
