@@ -171,9 +171,9 @@ def pool(name: str) -> Pool:
 
 
 def problems(now: datetime | None = None) -> list[Problem]:
-    """Returns what is wrong with nodes now, the worst first; four queries however many nodes there are."""
+    """Returns what is wrong with nodes now, the worst first; three queries however many nodes there are."""
     at = now or timezone.now()
-    found = [*_of_nodes(at), *_refused(at), *_gone_accelerators(), *_unfit_accelerators()]
+    found = [*_of_nodes(at), *_refused(at), *_accelerators()]
     order = (
         "node_lost", "document_not_carried_out", "report_refused", "accelerator_gone", "accelerator_unfit",
         "clock_wrong",
@@ -211,26 +211,29 @@ def _refused(at: datetime) -> Iterator[Problem]:
         yield Problem(row.object_id, "report_refused", row.why, "The journal tells since when.")
 
 
-def _gone_accelerators() -> Iterator[Problem]:
-    rows = Reservation.objects.filter(accelerator__present=False).select_related("accelerator__node")
-    for held in rows:
-        row = held.accelerator
-        text = (
-            f"Node {row.node.name} does not see accelerator {row.index} ({row.name}) any more, which"
-            f" {held.owner_kind} {held.owner_id} holds."
-        )
-        hint = "Look at the card and its driver. The replica goes on as long as its engine does."
-        yield Problem(row.node.name, "accelerator_gone", text, hint)
-
-
-def _unfit_accelerators() -> Iterator[Problem]:
+def _accelerators() -> Iterator[Problem]:
+    """Those that are gone while somebody holds them, and those that are unfit; one query for both."""
+    gone = Q(present=False, reservations__isnull=False)
     sick = Q(observed__uncorrected_errors__gt=0) | Q(observed__remap_failed=True) | Q(observed__remap_pending=True)
-    for row in Accelerator.objects.filter(sick, present=True).select_related("node"):
-        why = card_health.why_unfit(row.observed)
-        if why:
+    rows = Accelerator.objects.filter(gone | (Q(present=True) & sick)).select_related("node")
+    told: set[int] = set()
+    for row in rows.annotate(owner_kind=F("reservations__owner_kind"), owner_id=F("reservations__owner_id")):
+        if not row.present:
+            yield _gone(row, row.owner_kind or "", row.owner_id or "")
+        elif row.pk not in told and (why := card_health.why_unfit(row.observed)):
+            told.add(row.pk)
             text = f"Nothing new is placed on accelerator {row.index} ({row.name}) of node {row.node.name}: it {why}."
             hint = "Empty it and reset it, or replace it. What runs on it goes on."
             yield Problem(row.node.name, "accelerator_unfit", text, hint)
+
+
+def _gone(row: Accelerator, owner_kind: str, owner_id: str) -> Problem:
+    text = (
+        f"Node {row.node.name} does not see accelerator {row.index} ({row.name}) any more, which"
+        f" {owner_kind} {owner_id} holds."
+    )
+    hint = "Look at the card and its driver. The replica goes on as long as its engine does."
+    return Problem(row.node.name, "accelerator_gone", text, hint)
 
 
 def _seconds(at: datetime, since: datetime) -> int:
