@@ -7,7 +7,6 @@ from math import isfinite
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.specs.fields import shown
 
-
 _NOTHING = shown(None)
 
 
