@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -73,6 +74,16 @@ class Whole(serializers.IntegerField):
         if isinstance(data, bool) or not isinstance(data, int):
             self.fail("invalid")
         return super().to_internal_value(data)
+
+
+class Real(serializers.FloatField):
+    """A JSON number."""
+
+    def to_internal_value(self, data: Any) -> float:
+        """Returns the number."""
+        if isinstance(data, bool) or not isinstance(data, int | float) or not abs(data) <= sys.float_info.max:
+            self.fail("invalid")
+        return float(data)
 
 
 class Truth(serializers.BooleanField):

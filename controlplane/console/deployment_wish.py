@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from django.utils.translation import gettext as _
 
 from controlplane.catalog import selectors as catalog
+from controlplane.console import label_text
 from controlplane.console.dialogs import Field, Values
 from controlplane.console.settings_diff import fields_of
 from controlplane.deployments.models import Engine
 from controlplane.deployments.wish import DeploymentWish
 from controlplane.domain import labels
-from controlplane.domain.desired import SettingValue
+from controlplane.domain.desired import SettingValue, attention_copies
 from controlplane.domain.errors import RefusedError
 from controlplane.fleet import selectors as fleet
 from engine_adapters import registry
@@ -125,7 +126,7 @@ def read(engine: str, values: Values, desired_state: str = "running") -> Deploym
         replicas=numbers["replicas"],
         tensor_parallel=numbers["tensor_parallel"],
         pipeline_parallel=numbers["pipeline_parallel"],
-        accelerators_per_replica=numbers["tensor_parallel"] * numbers["pipeline_parallel"],
+        accelerators_per_replica=numbers["tensor_parallel"] * numbers["pipeline_parallel"] * attention_copies(settings),
         settings=settings,
         node_labels=node_labels,
         note=values.get("note", "").strip(),
@@ -208,14 +209,11 @@ def _settings(engine: str, values: Values, problems: dict[str, str]) -> Mapping[
 
 
 def _labels(text: str, problems: dict[str, str]) -> dict[str, str]:
-    """Labels as people write them: name=value, with commas in between."""
-    found: dict[str, str] = {}
-    for piece in (one.strip() for one in text.split(",") if one.strip()):
-        name, equals, value = piece.partition("=")
-        if not equals:
-            problems["node_labels"] = _("Write labels as name=value, with commas in between.")
-        found[name.strip()] = value.strip()
-    return found
+    try:
+        return label_text.read(text, "node_labels")
+    except RefusedError as error:
+        problems |= error.fields
+        return {}
 
 
 def _setting(one: SettingField, text: str, problems: dict[str, str]) -> SettingValue:

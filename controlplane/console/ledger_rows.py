@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from controlplane.console.memory_parts import Stack
 from controlplane.deployments.models import LedgerRow, Replica
 from controlplane.fleet.selectors import CardShares
 
+_COMPARED = ("weights_bytes", "kv_cache_bytes", "kv_cache_tokens")
 LARGE_ERROR = 0.08  # from which a difference is pointed out
 
 
@@ -26,10 +27,22 @@ class Line:
     predicted: float | None
     measured: float | None
     error: float | None
+    source: str = ""  # where the measured value is from, in words
 
     @property
     def is_large(self) -> bool:
         return self.error is not None and abs(self.error) > LARGE_ERROR
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Log and metrics do not agree: `form` as of a line; `counts` is the word for the one that was taken."""
+
+    label: str
+    form: str
+    log: int
+    metrics: int
+    counts: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +54,47 @@ class LedgerView:
     stack: Stack | None
     observations: int
     correction: str
+    contradictions: tuple[Contradiction, ...] = ()
 
 
 def of_row(row: LedgerRow | None) -> LedgerView | None:
     """The ledger of a start; None = it was never placed."""
     if row is None:
         return None
-    names = (
-        ("weights_bytes", _("Weights"), "gib"),
-        ("kv_cache_bytes", _("KV cache"), "gib"),
-        ("kv_cache_tokens", _("KV cache"), "tokens"),
-    )
+    sources = row.measured.get("sources") or {}
     lines = tuple(
-        Line(label, form, row.predicted.get(name), row.measured.get(name), row.error.get(name))
-        for name, label, form in names
-        if row.predicted.get(name) is not None or row.measured.get(name) is not None
+        Line(label, form, row.predicted.get(name), row.measured.get(name), row.error.get(name), source(sources, name))
+        for name, (label, form) in _names().items()
+        if name in _COMPARED and (row.predicted.get(name) is not None or row.measured.get(name) is not None)
+    )
+    found = tuple(
+        Contradiction(*_names()[one["name"]], one["log"], one["metrics"], source(sources, one["name"]))
+        for one in row.measured.get("contradictions") or ()
+        if one.get("name") in _names()
     )
     return LedgerView(
-        row, lines, _stack(row.predicted), row.correction.get("observations") or 0, row.correction.get("sentence") or ""
+        row,
+        lines,
+        _stack(row.predicted),
+        row.correction.get("observations") or 0,
+        row.correction.get("sentence") or "",
+        found,
     )
+
+
+def source(sources: Mapping[str, str], name: str) -> str:
+    """Returns in words where a measured value is from; the empty text where nobody knows."""
+    words = {"log": _("log"), "metrics": _("metrics"), "both": _("log and metrics")}
+    return words.get(sources.get(name, ""), "")
+
+
+def _names() -> dict[str, tuple[str, str]]:
+    return {
+        "weights_bytes": (_("Weights"), "gib"),
+        "kv_cache_bytes": (_("KV cache"), "gib"),
+        "kv_cache_tokens": (_("KV cache"), "tokens"),
+        "block_tokens": (_("KV block"), "tokens"),
+    }
 
 
 def _stack(predicted: dict[str, Any]) -> Stack | None:

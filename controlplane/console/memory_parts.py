@@ -52,10 +52,18 @@ def label(name: str) -> str:
     return words.get(name, name)
 
 
-def stack(sizes: Iterable[tuple[str, int]], total_bytes: int | None, requested_bytes: int | None = None) -> Stack:
-    """Returns the stack of (name of the domain, bytes). Where they are more than the card, it ends before they do."""
+def stack(
+    sizes: Iterable[tuple[str, int]],
+    total_bytes: int | None,
+    requested_bytes: int | None = None,
+    scale_bytes: int = 0,
+) -> Stack:
+    """Returns the stack of (name of the domain, bytes). Where they are more than the card, it ends before they do.
+
+    `scale_bytes`: what the whole length stands for at least, for several stacks that are compared.
+    """
     known = {name: size for name, size in sizes if size > 0 and name in KINDS}
-    length = max(total_bytes or 0, sum(known.values()))
+    length = max(total_bytes or 0, sum(known.values()), scale_bytes)
     parts: list[Part] = []
     at = 0
     for name, kind in KINDS.items():

@@ -12,11 +12,12 @@ from django.utils.translation import gettext as _
 
 from controlplane.console import memory_parts
 from controlplane.console.memory_parts import Stack
+from controlplane.deployments.planner import starting
 from controlplane.deployments.planner.answers import Answer
-from controlplane.deployments.planner.inputs import Inputs
-from controlplane.domain.capacity.plan import Plan
+from controlplane.deployments.planner.starting import Start
 from controlplane.domain.ledger.what_if import TriangleRow
 from controlplane.domain.parallelism.candidate import Candidate
+from controlplane.domain.parallelism.stages import Stage
 from controlplane.domain.performance.curve import Point
 
 GIB = 1024**3
@@ -46,6 +47,48 @@ def bar(answer: Answer) -> Stack:
     budget = answer.ledger.budget
     sizes = [(part.name, part.size_bytes) for part in budget.parts]
     return memory_parts.stack(sizes, budget.total_bytes, None if budget.capped else budget.requested_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class StageBar:
+    """Cards of a copy that hold the same, as a stack on the scale of all of them."""
+
+    stage: Stage
+    stack: Stack
+
+
+@dataclass(frozen=True, slots=True)
+class StageBars:
+    """The stages of a copy. `rows`: style and label of each part that any of them has, and its bytes in each."""
+
+    bars: tuple[StageBar, ...]
+    rows: tuple[tuple[str, str, tuple[int, ...]], ...]
+
+
+def stages(answer: Answer) -> StageBars | None:
+    """The stages side by side; None where all cards of a copy hold the same."""
+    if len(answer.stages) < 2:
+        return None
+    budget = answer.ledger.budget
+    requested = None if budget.capped else budget.requested_bytes
+    held: list[dict[str, int]] = [{part.name: part.size_bytes for part in stage.parts} for stage in answer.stages]
+    scale = max(sum(sizes.values()) for sizes in held)
+    names = [name for name in memory_parts.KINDS if any(name in sizes for sizes in held)]
+    return StageBars(
+        tuple(
+            StageBar(stage, memory_parts.stack(sizes.items(), stage.total_bytes, requested, scale))
+            for stage, sizes in zip(answer.stages, held, strict=True)
+        ),
+        tuple(
+            (memory_parts.KINDS[name], memory_parts.label(name), tuple(sizes.get(name, 0) for sizes in held))
+            for name in names
+        ),
+    )
+
+
+def candidates(answer: Answer) -> list[tuple[Candidate, str]]:
+    """The ranked splits, each with why Headworks can't start it (the empty text where it can)."""
+    return [(one, starting.why_no_split(one)) for one in answer.ranking.candidates]
 
 
 def faces(answer: Answer) -> list[Face]:
@@ -130,28 +173,22 @@ def _names(labels: Sequence[str]) -> str:
     return _("%(first)s and %(n)d more") % {"first": ", ".join(labels[:2]), "n": len(labels) - 2}
 
 
-def new_deployment(answer: Answer, inputs: Inputs, plan: Plan | None) -> str:
+def new_deployment(start: Start) -> str:
     """The address of the form of a new deployment, filled in with this set-up."""
-    ledger, wishes = answer.ledger, answer.ledger.setup.wishes
     values: dict[str, object] = {
         "engine": "vllm",
-        "variant": answer.subject.variant,
-        "tensor_parallel": answer.split.tensor,
-        "pipeline_parallel": answer.split.pipeline,
-        "replicas": plan.replicas if plan is not None else max(1, answer.copies),
-        "settings.max_num_seqs": inputs.max_num_seqs,
-        "settings.max_num_batched_tokens": inputs.max_num_batched_tokens,
-        "settings.gpu_memory_utilization": inputs.gpu_memory_utilization,
-        "settings.kv_cache_memory_bytes": wishes.kv_cap_bytes,
-        "settings.kv_cache_dtype": {"bf16": "bfloat16", "fp8": "fp8"}.get(inputs.kv_cache_dtype),
-        "settings.enforce_eager": None if inputs.enforce_eager is None else str(inputs.enforce_eager).lower(),
-        "settings.quantization": "fp8" if inputs.quantization == "fp8" and not answer.subject.quantization else None,
+        "variant": start.variant,
+        "tensor_parallel": start.tensor_parallel,
+        "pipeline_parallel": start.pipeline_parallel,
+        "replicas": start.replicas,
     }
-    limit = ledger.setup.model.max_position_embeddings
-    if inputs.max_model_len is not None or ledger.setup.max_model_len != limit:
-        values["settings.max_model_len"] = ledger.setup.max_model_len
-    given = {name: str(value) for name, value in values.items() if value not in (None, "")}
-    return f"{reverse('deployment-new')}?{urlencode(given)}"
+    values |= {f"settings.{name}": value for name, value in start.settings.items()}
+    given = {name: str(value).lower() if isinstance(value, bool) else value for name, value in values.items()}
+    return f"{reverse('deployment-new')}?{urlencode({name: value for name, value in given.items() if value != ''})}"
+
+
+def _rate(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
 
 
 def taken(answer: Answer) -> dict[str, str]:
@@ -164,6 +201,9 @@ def taken(answer: Answer) -> dict[str, str]:
         "gpu_memory_utilization": f"{setup.utilization:g}",
         "tensor_parallel": str(answer.split.tensor),
         "pipeline_parallel": str(answer.split.pipeline),
+        "attention_copies": str(answer.split.attention_copies),
+        "peak_requests_per_s": _rate(answer.asked.peak_requests_per_s),
+        "mean_requests_per_s": _rate(answer.asked.mean_requests_per_s),
         "gpu_memory_total_gib": "" if setup.card.total_bytes is None else f"{setup.card.total_bytes / GIB:.2f}",
         "price_per_hour": "" if answer.question.hardware.price is None else f"{answer.question.hardware.price:g}",
         "link_group": str(answer.question.hardware.joined),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
 
 from controlplane.catalog import selectors as catalog
+from controlplane.console import planner_load, planner_numbers
 from controlplane.console.dialogs import Field, Values
-from controlplane.console.units import quantity
-from controlplane.deployments.planner.fields import BY_NAME, MOST_FILE_BYTES, Number
+from controlplane.console.planner_numbers import maker
+from controlplane.deployments.planner.fields import BY_NAME, MOST_FILE_BYTES
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.specs import accelerators, known_models
 from controlplane.fleet import selectors as fleet
@@ -51,36 +51,31 @@ def read(values: Values) -> dict[str, object]:
     """Returns the question's values; refuses, at the fields, what can't be read."""
     found: dict[str, object] = {}
     problems: dict[str, str] = {}
+    left_out = planner_load.left_out(values)
     for name, number in BY_NAME.items():
-        text = values.get(name, "").strip()
+        text = "" if name in left_out else values.get(name, "").strip()
         if text:
-            value = _number(text, number)
+            value = planner_numbers.read(text, number)
             if value is None:
-                problems[name] = _range(number)
+                problems[name] = planner_numbers.right(number)
             else:
                 found[name] = value
     for name in ("gpu", "dtype", "quantization", "kv_cache_dtype", "vllm_version", "purpose"):
         if values.get(name, "").strip():
             found[name] = values[name].strip()
-    if values.get("enforce_eager"):
-        found["enforce_eager"] = values["enforce_eager"] == "true"
+    for name in ("enforce_eager", "expert_parallel"):
+        if values.get(name):
+            found[name] = values[name] == "true"
     if values.get("survive_node_loss") == "false":
         found["survive_node_loss"] = False
     source = source_of(values)
     name = _OF_SOURCE[source]
     found |= _json(values, "config", MOST_CONFIG_BYTES, problems) if source == "config" else {name: values.get(name)}
     found |= _json(values, "safetensors", MOST_FILE_BYTES, problems)
+    found |= _json(values, "trace", MOST_FILE_BYTES, problems)
     if problems:
         raise RefusedError(CODE, _("Some fields can't be read."), fields=problems)
     return found
-
-
-def parse(text: str) -> object:
-    """Returns the values of a JSON text; raises ValueError for what is none, or is nested too deeply."""
-    try:
-        return json.loads(text)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
 
 
 def _json(values: Values, name: str, most_bytes: int, problems: dict[str, str]) -> dict[str, object]:
@@ -91,7 +86,7 @@ def _json(values: Values, name: str, most_bytes: int, problems: dict[str, str]) 
         problems[name] = too_large(most_bytes)
         return {}
     try:
-        value = parse(text)
+        value = planner_load.parse(text)
     except ValueError:
         problems[name] = _("This is not JSON that can be read. Give the whole file, from { to }.")
         return {}
@@ -104,51 +99,6 @@ def _json(values: Values, name: str, most_bytes: int, problems: dict[str, str]) 
 def too_large(most_bytes: int) -> str:
     """Returns the sentence for a file that is too large."""
     return _("This is larger than %(size)s KiB, so it is not such a file.") % {"size": f"{most_bytes // 1024:,}"}
-
-
-def _number(text: str, number: Number) -> float | int | None:
-    if not text.isascii() or len(text) > 40:
-        return None
-    try:
-        value: float | int = int(text) if number.whole else float(text)
-    except ValueError:
-        return None
-    low = number.least < value if number.above else number.least <= value
-    return value if low and value <= number.most else None
-
-
-def _range(number: Number) -> str:
-    values = {"low": quantity(number.least), "high": quantity(number.most)}
-    if number.whole:
-        return _("Give a whole number from %(low)s to %(high)s.") % values
-    if number.above:
-        return _("Give a number above %(low)s, up to %(high)s.") % values
-    return _("Give a number from %(low)s to %(high)s.") % values
-
-
-Make = Callable[..., Field]
-
-
-def _maker(values: Values) -> Make:
-    """Returns what makes the field of a number."""
-
-    def make(name: str, label: str, unit: str = "", help_text: str = "", *, step: str = "") -> Field:
-        number = BY_NAME[name]
-        usual = "" if number.usual is None else f"{number.usual:g}"
-        return Field(
-            name,
-            label,
-            "number",
-            values.get(name, ""),
-            help_text,
-            minimum=None if number.above else number.least,
-            maximum=number.most,
-            step=step or ("1" if number.whole else "any"),
-            unit=unit,
-            placeholder=usual,
-        )
-
-    return make
 
 
 def model_fields(values: Values) -> list[Field]:
@@ -175,7 +125,7 @@ def model_fields(values: Values) -> list[Field]:
 
 def card_fields(values: Values) -> list[Field]:
     """Returns which cards, and how many."""
-    make = _maker(values)
+    make = maker(values)
     return [
         Field("gpu", _("Card"), "text", values.get("gpu", ""), placeholder="H100 80GB"),
         make("cards_per_node", _("Cards a node")),
@@ -183,24 +133,9 @@ def card_fields(values: Values) -> list[Field]:
     ]
 
 
-def load_fields(values: Values) -> list[Field]:
-    """Returns what is asked of the cards."""
-    make = _maker(values)
-    purposes = (("interactive", _("Interactive: people wait")), ("offline", _("Offline: throughput counts")))
-    return [
-        make("input_tokens", _("Prompt"), _("tokens")),
-        make("output_tokens", _("Answer"), _("tokens")),
-        make("peak_requests_per_s", _("Requests at the peak"), _("a second"), _("Empty: as many as the cards carry.")),
-        make("mean_requests_per_s", _("Requests on average"), _("a second")),
-        make("ttft_ms", _("First token within"), "ms"),
-        make("tpot_ms", _("Each token within"), "ms"),
-        Field("purpose", _("Purpose"), "select", values.get("purpose", "interactive"), choices=purposes, full=True),
-    ]
-
-
 def sliders(values: Values) -> list[Slider]:
     """Returns the settings that are dragged."""
-    make = _maker(values)
+    make = maker(values)
     return [
         Slider(make("max_model_len", _("Context length"), _("tokens")), 512, 1_048_576, "log", 256),
         Slider(make("max_num_seqs", _("Seats"), _("requests")), 1, 2048, "log"),
@@ -217,18 +152,21 @@ def sliders(values: Values) -> list[Slider]:
 
 def setting_fields(values: Values) -> list[Field]:
     """Returns the other settings."""
-    make = _maker(values)
+    make = maker(values)
     weights = (
         ("", _("As in the files")), ("none", "BF16"), ("fp8", "FP8"), ("int8", "INT8"), ("int4", "INT4"),
         ("nvfp4", "NVFP4"), ("mxfp4", "MXFP4"),
     )  # fmt: skip
     caches = (("", _("As the model")), ("bf16", "BF16"), ("fp8", "FP8"), ("int8", "INT8"), ("nvfp4", "NVFP4"))
+    experts = (("", _("As suits best")), ("true", _("Whole on ranks")), ("false", _("Cut over the ranks")))
     graphs = (("", _("Default (on)")), ("true", _("Off: starts faster, answers more slowly")))
     return [
         Field("quantization", _("Weights"), "select", values.get("quantization", ""), choices=weights),
         Field("kv_cache_dtype", _("KV cache type"), "select", values.get("kv_cache_dtype", ""), choices=caches),
         make("tensor_parallel", _("Tensor parallel"), "", _("Empty: the best split is taken.")),
         make("pipeline_parallel", _("Pipeline parallel")),
+        make("attention_copies", _("Copies of attention")),
+        Field("expert_parallel", _("Experts"), "select", values.get("expert_parallel", ""), choices=experts),
         make("max_num_batched_tokens", _("Tokens a step"), _("tokens")),
         Field("enforce_eager", _("CUDA graphs"), "select", values.get("enforce_eager", ""), choices=graphs),
     ]
@@ -236,7 +174,7 @@ def setting_fields(values: Values) -> list[Field]:
 
 def more_fields(values: Values) -> list[Field]:
     """Returns what is rarely given."""
-    make = _maker(values)
+    make = maker(values)
     spare = (("true", _("One node may be lost")), ("false", _("No spare")))
     version = Field("vllm_version", _("Version of vLLM"), "text", values.get("vllm_version", ""), placeholder="0.32")
     return [

@@ -31,6 +31,7 @@ _MOST_TRIALS = 20_000  # comparisons for one text
 DEEPEST = 4
 _MOST_PIECES = 40
 _HOLE = re.compile(r"\{(\w+)\}")
+_NAME = re.compile(r"[\w.\[\]]{1,80}")
 _LETTERS = re.compile(r"[A-Za-z]{2}")
 _SEPARATORS = {"; ": "；", ", ": "，"}
 
@@ -40,7 +41,7 @@ WORDS = frozenset(
     {"desired_state", "engine", "field", "kind", "new", "object_kind", "old", "owner_kind", "role", "role2"}
 )
 PHRASES = frozenset(
-    {"deciding", "drained", "exit_text", "message", "outdated", "parts", "reason", "shown", "text", "told",
+    {"deciding", "drained", "exit_text", "message", "outdated", "parts", "reason", "right", "shown", "text", "told",
      "waiting_why", "what", "why", "wrong"}
 )  # fmt: skip
 
@@ -194,6 +195,24 @@ def said_part(text: str) -> str:
     if not text or language.startswith("en") or len(text) > LONGEST:
         return text
     return _said(language, text, part=True)
+
+
+def said_right(text: str) -> str:
+    """Returns what would be right in a field in the reader's language: one, or several as `name: what; name: what`."""
+    language = get_language() or "en"
+    if not text or language.startswith("en") or len(text) > LONGEST:
+        return text
+    whole = _said(language, text, part=True)
+    if whole != text:
+        return whole
+    told = []
+    for piece in text.split("; "):
+        name, colon, right = piece.partition(": ")
+        if colon and _NAME.fullmatch(name):
+            told.append(f"{name}：{said_right(right)}")
+        else:
+            told.append(_said(language, piece, part=True))
+    return "；".join(told)
 
 
 def is_foreign(text: str) -> bool:

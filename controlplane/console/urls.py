@@ -120,6 +120,7 @@ urlpatterns = [
     path("traffic/prices/new/", prices.new, name="price-new"),
     path("traffic/prices/<slug:deployment>/edit/", prices.edit, name="price-edit"),
     path("traffic/prices/<slug:deployment>/do/delete/", prices.delete, name="price-delete"),
+    path("planner/trace/", planner.trace, name="planner-trace"),
     path("pools/", pools.pools, name="pools"),
     path("pools/new/", pools.new, name="pool-new"),
     path("pools/<slug:name>/edit/", pools.edit, name="pool-edit"),

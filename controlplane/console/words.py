@@ -114,6 +114,7 @@ VERBS: dict[str, Promise] = {
     "node.lost": _("Node lost"),
     "node.memory_not_back": _("Memory is not back"),
     "node.moved": _("Node moved"),
+    "node.priced": _("Price of its cards changed"),
     "node.restarted": _("Node worker restarted"),
     "node.uncordoned": _("Node uncordoned"),
     "pool.changed": _("Pool changed"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +21,10 @@ from controlplane.deployments.models import (
     ReplicaTransition,
 )
 from controlplane.deployments.wish import DeploymentWish
+from controlplane.domain import labels as naming
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.routing import SNAPSHOT_EVERY_S
+from controlplane.fleet.models import Node
 from controlplane.lib import advisory_locks, keys, valkey
 
 PUBLISHED_OLD_AFTER_S = 6 * SNAPSHOT_EVERY_S
@@ -46,6 +49,16 @@ class Rejected:
     node: str
     card: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Relabelled:
+    """Whom other labels of a node matter to: deployments of its pool that may not be placed there any more, or may from
+    then on, and how many replicas of the first run there and go on."""
+
+    losing: list[str]
+    gaining: list[str]
+    running: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,3 +270,16 @@ def wish(deployment: Deployment) -> DeploymentWish:
         note=deployment.revision.note if deployment.revision else "",
         node_labels=dict(deployment.node_labels),
     )
+
+
+def relabelled(node: Node, labels: Mapping[str, str]) -> Relabelled:
+    """Returns whom it matters to when a node carries these labels instead of its own; two queries."""
+    rows = Deployment.objects.filter(pool=node.pool_id, deleted_at=None).exclude(node_labels={}).order_by("name")
+    found = [
+        (name, naming.carry(node.labels, wanted), naming.carry(labels, wanted))
+        for name, wanted in rows.values_list("name", "node_labels")
+    ]
+    losing = [name for name, before, after in found if before and not after]
+    gaining = [name for name, before, after in found if after and not before]
+    running = Replica.objects.filter(node=node, ended_at=None, deployment__name__in=losing).count() if losing else 0
+    return Relabelled(losing, gaining, running)

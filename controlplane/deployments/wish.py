@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from controlplane.domain.desired import SettingValue
+from controlplane.domain.desired import SettingValue, attention_copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +29,8 @@ class DeploymentWish:
     external_key: str | None = None
     note: str = ""
     node_labels: Mapping[str, str] | None = None  # only nodes that carry all of these are taken; None keeps the stored
+
+    @property
+    def ranks(self) -> int:
+        """Accelerators that the engine of one replica spreads over."""
+        return self.tensor_parallel * self.pipeline_parallel * attention_copies(self.settings)

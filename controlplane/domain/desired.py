@@ -16,6 +16,12 @@ DESIRED_SCHEMA = 1
 SettingValue = str | int | float | bool | None
 
 
+def attention_copies(settings: Mapping[str, SettingValue]) -> int:
+    """Groups of ranks that each take their own requests through attention (data-parallel attention); usually 1."""
+    found = settings.get("data_parallel_size")
+    return found if isinstance(found, int) and not isinstance(found, bool) and found > 1 else 1
+
+
 @dataclass(frozen=True, slots=True)
 class EngineSpec:
     """Everything of a revision that the engine's command line depends on.

@@ -129,7 +129,16 @@ def read_setup(case: Mapping[str, object]) -> Setup:
         raise given.refuse("gpu_memory_total_gib", total_gib, right)
     card = cards.resolve(given.text("gpu") or None, total_gib, needed=wishes.kv_cap_bytes is None)
     rules = _rules(given, facts, wishes)
-    return setup.resolve(facts, kinds, card, rules, _with_launcher(given, wishes, facts, kinds, card))
+    wishes = _with_launcher(given, wishes, facts, kinds, card)
+    return setup.resolve(facts, kinds, card, rules, replace(wishes, notes=(*wishes.notes, *_other_engine(given))))
+
+
+def _other_engine(given: Fields) -> tuple[str, ...]:
+    """What is said of an engine whose memory follows other rules than vLLM's, V0 or V1."""
+    name = given.text("engine").strip()
+    if name.upper() in ("", "V0", "V1", "VLLM", "VLLM V0", "VLLM V1"):
+        return ()
+    return (f"The engine {fields.shown(name)} was summed up by the rules of vLLM; its own ones are not known here.",)
 
 
 def _with_launcher(given: Fields, wishes: Wishes, facts: ModelFacts, kinds: Precision, card: Card) -> Wishes:

@@ -22,6 +22,11 @@ def problem(labels: Mapping[str, object]) -> str:
     return ""
 
 
+def carry(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    """Returns whether a node with these labels has all that are wanted, each with its value."""
+    return all(labels.get(name) == value for name, value in wanted.items())
+
+
 def told(labels: Mapping[str, str]) -> str:
     """Returns labels as a person reads them."""
     return ", ".join(f"{name}={value}" for name, value in sorted(labels.items()))

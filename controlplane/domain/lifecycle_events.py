@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from controlplane.domain.lifecycle import Goal, Reason
@@ -17,6 +18,9 @@ ASKED = Reason("asked", "Asked for by the control plane.")
 
 @dataclass(frozen=True, slots=True)
 class GoalSet:
+    """The control plane wishes run or stop. `drain_timeout_s` is how long running requests may still take; None keeps
+    what is set."""
+
     goal: Goal
     drain_timeout_s: float | None = None
     reason: Reason = ASKED
@@ -25,18 +29,24 @@ class GoalSet:
 
 @dataclass(frozen=True, slots=True)
 class Launched:
+    """The process was started."""
+
     launch: int
     pid: int
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchFailed:
+    """There is no process, because of `reason`."""
+
     launch: int
     reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
 class Healthy:
+    """The health probe was answered with 200."""
+
     launch: int
 
 
@@ -49,13 +59,18 @@ class Unhealthy:
 
 @dataclass(frozen=True, slots=True)
 class WarmedUp:
+    """One real generation gave `output_tokens` tokens within `took_s` seconds."""
+
     launch: int
     output_tokens: int
     took_s: float
+    cache_config: Mapping[str, str] = field(default_factory=dict)  # what its metrics tell of its KV cache
 
 
 @dataclass(frozen=True, slots=True)
 class WarmUpFailed:
+    """The engine lives and did not generate, because of `reason`."""
+
     launch: int
     reason: Reason
 
@@ -108,7 +123,7 @@ class GroupGone:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    pass
+    """Time has passed; limits are looked at."""
 
 
 ProcessEvent = (
@@ -141,7 +156,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class ProbeHealth:
-    pass
+    """Ask the health path once, and answer Healthy or Unhealthy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +180,13 @@ class TryGeneration:
 
 @dataclass(frozen=True, slots=True)
 class CountInFlight:
-    pass
+    """Ask how many requests run or wait in the engine, and answer InFlight."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignalGroup:
+    """Send a signal to every process of the engine's group."""
+
     signal: Literal["TERM", "KILL"]
 
 

@@ -17,6 +17,17 @@ REPORT_SCHEMA = 1
 REPORT_EVERY_S = 2.0
 NODE_LOST_AFTER_S = 15.0
 
+# of an engine's info series about its KV cache, what a report carries (vLLM's names)
+CACHE_LABELS = (
+    "block_size",
+    "cache_dtype",
+    "gpu_memory_utilization",
+    "kv_cache_max_concurrency",
+    "kv_cache_memory_bytes",
+    "kv_cache_size_tokens",
+    "num_gpu_blocks",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ForeignProcess:
@@ -59,6 +70,9 @@ class AcceleratorObserved:
     mig_devices: tuple[MigDevice, ...] = ()
     foreign_processes: tuple[ForeignProcess, ...] = ()
     numa_node: int | None = None
+    uncorrected_errors: int | None = None  # of its memory since the last reset, that ECC found and could not correct
+    remap_pending: bool | None = None  # a reset is due that replaces defective rows or pages
+    remap_failed: bool | None = None  # defective rows could not be replaced
     bandwidth_bytes_per_s: float | None = None  # known for simulated cards; no driver tells it
 
 
@@ -73,6 +87,7 @@ class EngineFacts:
     kv_block_size_tokens: int | None = None
     max_concurrency: float | None = None
     start_s: float | None = None  # from launch to the first successful generation
+    cache_config: Mapping[str, str] = field(default_factory=dict)  # of its metrics: `CACHE_LABELS`
 
 
 @dataclass(frozen=True, slots=True)

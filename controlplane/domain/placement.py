@@ -33,6 +33,7 @@ class Site:
     slots: tuple[Slot, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     topology: Topology | None = None  # of its cards by index; None = not told
+    card_price_per_hour: float | None = None  # of one card; None = the typical rent of its make
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +212,7 @@ def _score(need: Need, site: Site, choice: Choice) -> placement_scores.Score:
         apart=not choice.linked,
         without_model=bool(need.nodes_with_model) and site.name not in need.nodes_with_model,
         shared=sum(bool(slot.memory.claims) for slot in choice.slots),
-        price=choice.asked.price_per_hour,
+        price=choice.asked.price_per_hour if site.card_price_per_hour is None else site.card_price_per_hour,
         left=choice.left,
         left_bytes=choice.left_bytes,
     )

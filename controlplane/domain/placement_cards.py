@@ -72,6 +72,7 @@ class Wish:
     strategy: str = "spread"
 
     def of(self, slot: Slot) -> Asked:
+        """What is asked of accelerators like this one; the whole of it where nothing is known."""
         return self.asked.get((slot.kind, slot.name, slot.memory.total_bytes), WHOLE)
 
 

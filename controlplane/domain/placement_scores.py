@@ -30,6 +30,7 @@ class Score:
 
     @property
     def alone(self) -> int:
+        """For packing: smaller the more of the chosen accelerators are in use already."""
         return -self.shared
 
     def order(self, strategy: Strategy) -> tuple[float, ...]:

@@ -16,8 +16,14 @@ from dataclasses import dataclass, field, replace
 
 from controlplane.domain import placement
 from controlplane.domain.lifecycle import Goal, State
-from controlplane.domain.placement import Asked, Make, Need, NoRoom, Placement, Rejected, Site
+from controlplane.domain.placement import Asked, Make, Need, NoRoom, Placement, Site
 from controlplane.domain.placement_scores import Strategy
+from controlplane.domain.reconcile_actions import Action, Create, Drop, Hold, Place, Remove, Stop, Wait
+
+__all__ = [
+    "Action", "Create", "Drop", "Hold", "Member", "Place", "Remove", "Stop", "Wait", "Wanted", "is_routed", "reconcile",
+    "take",
+]  # fmt: skip
 
 SURGE = 1
 REPLACE_LOST_AFTER_S = 60.0  # a node that is back sooner keeps its replicas without a replacement
@@ -74,63 +80,6 @@ class Member:
     node: str | None = None
     waiting_why: str = ""
     gone: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Create:
-    """A new replica of the current revision, in state pending."""
-
-    why: str
-    rule: str = "replicas"
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    replica_id: str
-    placement: Placement
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """The replica stays pending: no node can take it, or nothing may be changed now."""
-
-    replica_id: str
-    why: str
-    code: str = "no_room"  # no_room | frozen
-    rejected: tuple[Rejected, ...] = field(default=(), compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """Sets the goal of a replica to stop. `drain_timeout_s` is how long its requests may still run."""
-
-    replica_id: str
-    drain_timeout_s: float
-    rule: str  # scale | rollout | drain_first | asked
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Drop:
-    """A replica that never reached a node ends at once."""
-
-    replica_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """Something would be done but is not; only told."""
-
-    rule: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Remove:
-    """The deployment can be removed: nothing of it lives."""
-
-
-Action = Create | Place | Wait | Stop | Drop | Hold | Remove
 
 
 def is_routed(state: str, goal: str, lost_for_s: float | None) -> bool:

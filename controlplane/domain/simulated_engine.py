@@ -24,6 +24,8 @@ from controlplane.domain.simulated_timing import Profile, step_time_s
 
 @dataclass(frozen=True, slots=True)
 class Submit:
+    """A request has come, with the lengths that it will have."""
+
     request_id: str
     prompt_tokens: int
     output_tokens: int
@@ -31,12 +33,14 @@ class Submit:
 
 @dataclass(frozen=True, slots=True)
 class Abort:
+    """The client has gone; the request's blocks come free."""
+
     request_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class StepEnded:
-    pass
+    """The step that was started is over, so its tokens are there."""
 
 
 Event = Submit | Abort | StepEnded
@@ -73,6 +77,8 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
+    """A request that can never run: it needs more than the whole cache holds, or is longer than allowed."""
+
     request_id: str
     reason: str
 

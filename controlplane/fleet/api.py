@@ -1,4 +1,4 @@
-"""Nodes, accelerators and pools in REST."""
+"""Nodes and accelerators in REST."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rest_framework.response import Response
 
 from controlplane.accounts import roles
 from controlplane.api import permissions, schema
-from controlplane.api.serializers import Facts, Labels, PageQuery, StrictSerializer, Text, Truth, Words
+from controlplane.api.serializers import Facts, Labels, PageQuery, Real, StrictSerializer, Text
 from controlplane.api.views import ApiView, without_page
 from controlplane.fleet import selectors
-from controlplane.fleet.models import Accelerator, Node, Pool
-from controlplane.fleet.services import nodes, pools
+from controlplane.fleet.models import Accelerator, Node
+from controlplane.fleet.services import nodes
 
 
 class NodeSerializer(serializers.Serializer[Node]):
@@ -34,6 +34,9 @@ class NodeSerializer(serializers.Serializer[Node]):
     memory_available_bytes = serializers.IntegerField(allow_null=True)
     engines = Facts(help_text="Engine -> version.")
     labels = Labels(help_text="Deployments may ask for some.")
+    card_price_per_hour = serializers.FloatField(
+        allow_null=True, help_text="Of one accelerator; null = a typical rent is taken."
+    )
     accelerators_total = serializers.IntegerField()
     accelerators_taken = serializers.IntegerField()
     desired_version = serializers.IntegerField(help_text="Of the newest wish for it.")
@@ -62,6 +65,14 @@ class LabelsBody(StrictSerializer):
     """All labels that a node shall carry."""
 
     labels = Labels()
+
+
+class PriceBody(StrictSerializer):
+    """What one accelerator costs."""
+
+    card_price_per_hour = Real(
+        allow_null=True, help_text="Of one accelerator, in any one currency; null = a typical rent is taken."
+    )
 
 
 class PoolChoiceBody(StrictSerializer):
@@ -96,33 +107,6 @@ class AcceleratorQuery(PageQuery):
     kind = serializers.ChoiceField(Accelerator.Kind.choices, required=False)
     free = serializers.BooleanField(required=False, help_text="Nobody has it.")
     include_gone = serializers.BooleanField(default=False, help_text="Also those that the node reports no more.")
-
-
-class PoolSerializer(serializers.Serializer[Pool]):
-    """A named group of nodes."""
-
-    name = serializers.CharField()
-    purpose = serializers.ChoiceField(Pool.Purpose.choices)
-    hot = serializers.BooleanField()
-    strategy = serializers.ChoiceField(Pool.Strategy.choices, help_text="How replicas are placed.")
-    batch_kv_share = serializers.FloatField(
-        allow_null=True,
-        help_text="The most of a replica's KV tokens that the batch tier may hold; null = as the tier says.",
-    )
-    nodes_total = serializers.IntegerField()
-    nodes_lost = serializers.IntegerField()
-    version = serializers.IntegerField(help_text="The number in the ETag.")
-
-
-class PoolBody(StrictSerializer):
-    """What a pool shall be; what is left out gets its default."""
-
-    answer = PoolSerializer
-
-    purpose = Words(Pool.Purpose.choices, default=Pool.Purpose.MIXED.value)
-    hot = Truth(default=True)
-    strategy = Words(Pool.Strategy.choices, default=Pool.Strategy.SPREAD.value)
-    batch_kv_share = serializers.FloatField(default=None, allow_null=True, min_value=0.001, max_value=1)
 
 
 class NodesView(ApiView):
@@ -208,6 +192,15 @@ class LabelNodeView(NodeActionView):
         return self.act(nodes.label, LabelsBody, name)
 
 
+class PriceNodeView(NodeActionView):
+    """Pricing."""
+
+    @schema.acts("price_node", NodeSerializer, PriceBody)
+    def post(self, request: Request, name: str) -> Response:
+        """Says what one accelerator of a node costs an hour; placement and planner count with it."""
+        return self.act(nodes.price, PriceBody, name)
+
+
 class AcceleratorsView(ApiView):
     """The accelerators of one node."""
 
@@ -253,45 +246,6 @@ class UncordonAcceleratorView(CordonAcceleratorView):
     def post(self, request: Request, name: str, uuid: str) -> Response:
         """Lets replicas be placed on one accelerator again. `If-Match` takes the node's ETag."""
         return super().post(request, name, uuid)
-
-
-class PoolsView(ApiView):
-    """All pools."""
-
-    roles = permissions.READ
-
-    @schema.lists("list_pools", PoolSerializer, PageQuery)
-    def get(self, request: Request) -> Response:
-        """Lists pools by name."""
-        query = self.query(PageQuery)
-        return self.page(selectors.pools(), PoolSerializer, order=("name",), query=query)
-
-
-class PoolView(ApiView):
-    """One pool."""
-
-    roles = permissions.READ_WRITE
-
-    @schema.reads("get_pool", PoolSerializer)
-    def get(self, request: Request, name: str) -> Response:
-        """Reads a pool."""
-        return self._answer(selectors.pool(name))
-
-    @schema.puts("put_pool", PoolBody, PoolSerializer)
-    def put(self, request: Request, name: str) -> Response:
-        """Makes a pool be as given; the same again changes nothing."""
-        wish, version = self.body(PoolBody), self.expected_version()
-        done = pools.apply(actor=roles.acting(request), name=name, expected_version=version, **wish)
-        return self._answer(selectors.pool(name), 201 if done.created else 200, done.changed)
-
-    @schema.deletes("delete_pool")
-    def delete(self, request: Request, name: str) -> Response:
-        """Removes an empty pool."""
-        pools.delete(actor=roles.acting(request), name=name, expected_version=self.expected_version())
-        return Response(status=204)
-
-    def _answer(self, row: Pool, status: int = 200, changed: bool | None = None) -> Response:
-        return self.row(PoolSerializer(row).data, version=row.version, status=status, changed=changed)
 
 
 def _node(view: ApiView, name: str) -> Response:

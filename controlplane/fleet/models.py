@@ -57,6 +57,7 @@ class Node(models.Model):
     starts = models.BigIntegerField(default=0)  # of the worker on that machine
     clock_ahead_s = models.FloatField(null=True, blank=True)  # its clock against Valkey's; negative = behind
     labels = models.JSONField(default=dict, blank=True)  # name -> value; deployments may ask for some
+    card_price_per_hour = models.FloatField(null=True, blank=True)  # of one accelerator; None = a typical rent is taken
     topology = models.JSONField(null=True, blank=True)  # the Topology of the newest report; None = not told
     desired_at = models.DateTimeField(null=True, blank=True)  # when the newest desired document was made
     created_at = models.DateTimeField(auto_now_add=True)

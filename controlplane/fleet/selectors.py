@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from controlplane.domain import card_memory
+from controlplane.domain import card_health, card_memory
 from controlplane.domain.card_memory import CardMemory, Claim
 from controlplane.domain.errors import RefusedError
 from controlplane.fleet.models import Accelerator, Node, Pool, Reservation
@@ -54,7 +54,8 @@ class Problem:
     """Something about a node that a person has to look at: a searchable code, one sentence, what to do."""
 
     node: str
-    code: str  # node_lost | document_not_carried_out | report_refused | clock_wrong | accelerator_gone
+    # node_lost | document_not_carried_out | report_refused | clock_wrong | accelerator_gone | accelerator_unfit
+    code: str
     message: str
     hint: str
 
@@ -172,8 +173,11 @@ def pool(name: str) -> Pool:
 def problems(now: datetime | None = None) -> list[Problem]:
     """Returns what is wrong with nodes now, the worst first; three queries however many nodes there are."""
     at = now or timezone.now()
-    found = [*_of_nodes(at), *_refused(at), *_gone_accelerators()]
-    order = ("node_lost", "document_not_carried_out", "report_refused", "accelerator_gone", "clock_wrong")
+    found = [*_of_nodes(at), *_refused(at), *_accelerators()]
+    order = (
+        "node_lost", "document_not_carried_out", "report_refused", "accelerator_gone", "accelerator_unfit",
+        "clock_wrong",
+    )  # fmt: skip
     return sorted(found, key=lambda one: (order.index(one.code), one.node))
 
 
@@ -207,16 +211,29 @@ def _refused(at: datetime) -> Iterator[Problem]:
         yield Problem(row.object_id, "report_refused", row.why, "The journal tells since when.")
 
 
-def _gone_accelerators() -> Iterator[Problem]:
-    rows = Reservation.objects.filter(accelerator__present=False).select_related("accelerator__node")
-    for held in rows:
-        row = held.accelerator
-        text = (
-            f"Node {row.node.name} does not see accelerator {row.index} ({row.name}) any more, which"
-            f" {held.owner_kind} {held.owner_id} holds."
-        )
-        hint = "Look at the card and its driver. The replica goes on as long as its engine does."
-        yield Problem(row.node.name, "accelerator_gone", text, hint)
+def _accelerators() -> Iterator[Problem]:
+    """Those that are gone while somebody holds them, and those that are unfit; one query for both."""
+    gone = Q(present=False, reservations__isnull=False)
+    sick = Q(observed__uncorrected_errors__gt=0) | Q(observed__remap_failed=True) | Q(observed__remap_pending=True)
+    rows = Accelerator.objects.filter(gone | (Q(present=True) & sick)).select_related("node")
+    told: set[int] = set()
+    for row in rows.annotate(owner_kind=F("reservations__owner_kind"), owner_id=F("reservations__owner_id")):
+        if not row.present:
+            yield _gone(row, row.owner_kind or "", row.owner_id or "")
+        elif row.pk not in told and (why := card_health.why_unfit(row.observed)):
+            told.add(row.pk)
+            text = f"Nothing new is placed on accelerator {row.index} ({row.name}) of node {row.node.name}: it {why}."
+            hint = "Empty it and reset it, or replace it. What runs on it goes on."
+            yield Problem(row.node.name, "accelerator_unfit", text, hint)
+
+
+def _gone(row: Accelerator, owner_kind: str, owner_id: str) -> Problem:
+    text = (
+        f"Node {row.node.name} does not see accelerator {row.index} ({row.name}) any more, which"
+        f" {owner_kind} {owner_id} holds."
+    )
+    hint = "Look at the card and its driver. The replica goes on as long as its engine does."
+    return Problem(row.node.name, "accelerator_gone", text, hint)
 
 
 def _seconds(at: datetime, since: datetime) -> int:

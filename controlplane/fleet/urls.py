@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from controlplane.api import addresses  # noqa: F401  registers <name:…>
-from controlplane.fleet import api, memory_api
+from controlplane.fleet import api, memory_api, pools_api
 
 urlpatterns = [
     path("nodes/", api.NodesView.as_view()),
@@ -15,10 +15,11 @@ urlpatterns = [
     path("nodes/<name:name>/drain/", api.DrainNodeView.as_view()),
     path("nodes/<name:name>/move/", api.MoveNodeView.as_view()),
     path("nodes/<name:name>/label/", api.LabelNodeView.as_view()),
+    path("nodes/<name:name>/price/", api.PriceNodeView.as_view()),
     path("nodes/<name:name>/memory/", memory_api.NodeMemoryView.as_view()),
     path("nodes/<name:name>/accelerators/", api.AcceleratorsView.as_view()),
     path("nodes/<name:name>/accelerators/<name:uuid>/cordon/", api.CordonAcceleratorView.as_view()),
     path("nodes/<name:name>/accelerators/<name:uuid>/uncordon/", api.UncordonAcceleratorView.as_view()),
-    path("pools/", api.PoolsView.as_view()),
-    path("pools/<name:name>/", api.PoolView.as_view()),
+    path("pools/", pools_api.PoolsView.as_view()),
+    path("pools/<name:name>/", pools_api.PoolView.as_view()),
 ]

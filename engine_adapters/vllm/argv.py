@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
-from controlplane.domain.desired import EngineSpec, SettingValue
+from controlplane.domain.desired import EngineSpec, SettingValue, attention_copies
 from controlplane.domain.errors import RefusedError
 from engine_adapters.base import REPLICA_KEY_ENV, Command, LaunchPlace
 from engine_adapters.checks import given
@@ -57,6 +57,8 @@ def arguments(spec: EngineSpec, place: LaunchPlace) -> list[str]:
         found += ["--tensor-parallel-size", str(spec.tensor_parallel)]
     if spec.pipeline_parallel > 1:
         found += ["--pipeline-parallel-size", str(spec.pipeline_parallel)]
+    if attention_copies(spec.settings) > 1:
+        found += ["--data-parallel-size", str(attention_copies(spec.settings))]
     for name in _VALUES:
         value = given(spec.settings, name)
         if value is not None:
@@ -139,6 +141,8 @@ def _switches(spec: EngineSpec) -> list[str]:
     found: list[str] = []
     if spec.settings.get("enforce_eager") is True:
         found.append("--enforce-eager")
+    if spec.settings.get("enable_expert_parallel") is True:
+        found.append("--enable-expert-parallel")
     caching = spec.settings.get("enable_prefix_caching")
     if isinstance(caching, bool):
         found.append("--enable-prefix-caching" if caching else "--no-enable-prefix-caching")
@@ -152,7 +156,8 @@ def _switches(spec: EngineSpec) -> list[str]:
 
 def _cpu_environment(spec: EngineSpec, place: LaunchPlace) -> dict[str, str]:
     found = {"VLLM_CPU_KVCACHE_SPACE": str(cpu_cache_gib(spec.settings))}
-    bind = thread_binding([one.address for one in place.accelerators], spec.tensor_parallel * spec.pipeline_parallel)
+    ranks = spec.tensor_parallel * spec.pipeline_parallel * attention_copies(spec.settings)
+    bind = thread_binding([one.address for one in place.accelerators], ranks)
     return found | ({"VLLM_CPU_OMP_THREADS_BIND": bind} if bind else {})
 
 

@@ -73,6 +73,16 @@ FIELDS: tuple[SettingField, ...] = (
         "Starts in a fraction of the time, answers more slowly: no compiled graphs.",
     ),
     SettingField(
+        "data_parallel_size", "int", "Copies of attention",
+        "Groups of ranks that each take their own requests through attention and share one set of experts. A replica "
+        "takes as many times the accelerators. Empty: 1.",
+        minimum=1, maximum=64,
+    ),
+    SettingField(
+        "enable_expert_parallel", "bool", "Whole experts on ranks",
+        "Experts of a mixture are dealt out to the ranks whole, instead of each being cut over all of them.",
+    ),
+    SettingField(
         "scheduling_policy", "choice", "Order in the engine",
         "fcfs: first come, first served. priority: by each request's priority.",
         default="fcfs", choices=("fcfs", "priority"),
@@ -113,7 +123,7 @@ OWNED: Mapping[str, str] = {
     **dict.fromkeys(
         ("host", "port", "uds", "grpc", "grpc-port", "root-path", "headless", "api-server-count", "config",
          "ssl-keyfile", "ssl-certfile", "ssl-ca-certs", "ssl-cert-reqs", "ssl-ciphers", "enable-ssl-refresh",
-         "data-parallel-supervisor-port", "data-parallel-size", "data-parallel-rank", "data-parallel-start-rank",
+         "data-parallel-supervisor-port", "data-parallel-rank", "data-parallel-start-rank",
          "data-parallel-size-local", "data-parallel-address", "data-parallel-rpc-port", "data-parallel-backend",
          "data-parallel-hybrid-lb", "data-parallel-external-lb", "data-parallel-multi-port-external-lb",
          "master-addr", "master-port", "nnodes", "node-rank", "device-ids", "distributed-executor-backend",

@@ -4,6 +4,9 @@ import { toast } from "./shell.js";
 
 const form = document.getElementById("planner-form");
 const LONGEST_ADDRESS = 8000;
+const MEANS = ["input_tokens", "output_tokens"];
+const PERCENTILES = ["input", "output"].flatMap((side) => ["p50", "p95", "p99"].map((one) => `${side}_${one}`));
+const USUAL = { source: "known", lengths: "mean" };
 let settled = location.pathname + location.search;
 
 export const fields = () => [...form.querySelectorAll("[name]:not([name=csrfmiddlewaretoken])")];
@@ -12,10 +15,12 @@ export const named = (name) => form.querySelector(`[name="${name}"]:not([type=ra
 export function values() {
   const source = form.querySelector("[name=source]:checked").value;
   const left = { known: ["variant", "config"], catalog: ["model", "config"], config: ["model", "variant"] }[source];
+  left.push(...(form.dataset.traceKind === "lengths" ? [...MEANS, ...PERCENTILES, "lengths"] : form.querySelector("[name=lengths]:checked").value === "mean" ? PERCENTILES : MEANS));
   const found = new URLSearchParams();
   for (const [name, value] of new FormData(form)) {
     if (value !== "" && !left.includes(name)) found.set(name, value);
   }
+  if (found.get("lengths") === "mean") found.delete("lengths");
   if (found.get("purpose") === "interactive") found.delete("purpose");
   if (found.get("survive_node_loss") === "true") found.delete("survive_node_loss");
   return found;
@@ -43,7 +48,7 @@ export function restore() {
   const found = new URLSearchParams(location.search);
   settled = location.pathname + location.search;
   for (const field of fields()) {
-    if (field.type === "radio") field.checked = field.value === (found.get("source") ?? "known");
+    if (field.type === "radio") field.checked = field.value === (found.get(field.name) ?? USUAL[field.name]);
     else if (field.name === "purpose" || field.name === "survive_node_loss") field.value = found.get(field.name) ?? field.options[0].value;
     else field.value = found.get(field.name) ?? "";
   }

@@ -3,6 +3,7 @@ import { fields, keep, named, restore, values } from "./planner-address.js";
 import { drawCurves, resizeCurves } from "./planner-chart.js";
 import { showFile } from "./planner-files.js";
 import { slideAll, toValue } from "./planner-sliders.js";
+import { showTrace } from "./planner-trace.js";
 import { toast } from "./shell.js";
 import { say } from "./strings.js";
 
@@ -15,6 +16,7 @@ let due = false;
 addEventListener("popstate", () => {
   restore();
   showFile();
+  showTrace();
   slideAll(form);
   ask();
 });
@@ -124,9 +126,11 @@ form.addEventListener("planner:files", () => { keep(true); ask(); });
 answer.addEventListener("click", (event) => {
   const button = event.target.closest("[data-take-split]");
   if (!button) return;
-  const [tensor, pipeline] = button.dataset.takeSplit.split(",");
+  const [tensor, pipeline, copies, experts] = button.dataset.takeSplit.split(",");
   named("tensor_parallel").value = tensor;
   named("pipeline_parallel").value = pipeline;
+  named("attention_copies").value = copies === "1" ? "" : copies;
+  named("expert_parallel").value = experts;
   keep(true);
   ask();
 });
@@ -136,4 +140,6 @@ for (const range of form.querySelectorAll("[data-slides]")) range.hidden = false
 taken();
 drawCurves(answer);
 addEventListener("resize", resizeCurves);
+// a form that is longer than the window sticks at its lower edge, a shorter one at its upper edge
+new ResizeObserver(() => form.style.setProperty("--form-height", `${form.offsetHeight}px`)).observe(form);
 document.addEventListener("headworks:look", () => drawCurves(answer));

@@ -96,3 +96,13 @@ def test_a_lost_node_is_forgotten_and_one_that_reports_is_not(operator: APIClien
     assert error(operator.post("/api/v1/nodes/n1/forget/"))["code"] == "node_reports"
     assert operator.post("/api/v1/nodes/n2/forget/").json() == {"node": "n2", "replicas": 0}
     assert operator.get("/api/v1/nodes/n2/").status_code == 404
+
+
+def test_a_node_is_labelled_and_its_cards_priced(operator: APIClient) -> None:
+    make_node()
+    assert operator.post(f"{NODE}label/", {"labels": {"rack": "r1"}}).json()["labels"] == {"rack": "r1"}
+    done = operator.post(f"{NODE}price/", {"card_price_per_hour": 2.5}).json()
+    assert (done["card_price_per_hour"], done["version"]) == (2.5, 3)
+    assert operator.post(f"{NODE}price/", {"card_price_per_hour": None}).json()["card_price_per_hour"] is None
+    for wrong in ({}, {"card_price_per_hour": "2.5"}, {"card_price_per_hour": -1}, {"card_price_per_hour": True}):
+        assert "card_price_per_hour" in error(operator.post(f"{NODE}price/", wrong))["details"]["fields"]

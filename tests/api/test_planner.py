@@ -13,6 +13,10 @@ pytestmark = pytest.mark.services
 PLAN = {"model": "Llama-3.1-8B-Instruct", "gpu": "H100 80GB", "cards_per_node": 2, "peak_requests_per_s": 10.0}
 
 
+MIXTURE = {"model": "Qwen3-30B-A3B", "gpu": "H100 80GB", "cards_per_node": 4}
+TRACE = "arrival_s,input_tokens,output_tokens\n" + "".join(f"{n},{100 + n},{10 + n % 9}\n" for n in range(300))
+
+
 def post(client: APIClient, what: str, body: Any) -> Any:
     return client.post(f"/api/v1/planner/{what}/", body, format="json")
 
@@ -69,12 +73,93 @@ def test_capacity_goes_both_ways(viewer: APIClient) -> None:
         ({"purpose": "fun"}, "purpose"),
         ({"enforce_eager": "yes"}, "enforce_eager"),
         ({"sefety_factor": 0.5}, "sefety_factor"),
+        ({"input_p95": 3000}, "input_p50"),
+        ({"input_p50": 3000, "input_p95": 200}, "input_p95"),
+        ({"input_p50": 3000, "input_tokens": 200}, "input_tokens"),
+        ({"output_p50": 0}, "output_p50"),
+        ({"trace": 7}, "trace"),
+        ({"trace": "a,b\n1,2\n"}, "trace"),
+        ({"trace": {"requests": 5}}, "trace"),
+        ({"trace": TRACE, "input_tokens": 5}, "input_tokens"),
+        ({"trace": TRACE, "output_p50": 5}, "output_p50"),
+        ({"attention_copies": 2}, "attention_copies"),
+        ({"expert_parallel": True}, "expert_parallel"),
+        ({"expert_parallel": "yes"}, "expert_parallel"),
+        ({**MIXTURE, "attention_copies": 2, "pipeline_parallel": 2}, "attention_copies"),
+        ({**MIXTURE, "attention_copies": 2, "expert_parallel": False}, "expert_parallel"),
     ],
 )
 def test_a_refusal_names_the_field(viewer: APIClient, changes: dict[str, Any], field: str) -> None:
     answer = post(viewer, "capacity", {**PLAN, **changes})
     assert answer.status_code == 400, answer.json()
     assert field in error(answer)["details"]["fields"]
+
+
+def test_percentiles_make_the_load(viewer: APIClient) -> None:
+    asked = {**PLAN, "input_p50": 500, "input_p95": 4000, "input_p99": 8000, "output_p50": 200}
+    answer = post(viewer, "estimate", asked).json()
+    load = answer["workload"]
+    assert (load["input_source"], load["output_source"]) == ("percentiles", "percentiles")
+    assert 500 < load["input"]["mean"] < 4000 and load["input"]["p99"] == 8000
+    assert load["output"]["p95"] is None  # nothing above the highest given percentile is told
+    assert any("99th percentile" in line for line in answer["assumptions"])
+    plain = post(viewer, "estimate", PLAN).json()
+    assert answer["candidates"][0]["carried"]["requests_s"] < plain["candidates"][0]["carried"]["requests_s"]
+
+
+def test_a_trace_makes_lengths_and_rates_and_its_short_form_says_the_same(viewer: APIClient) -> None:
+    question = {name: PLAN[name] for name in ("model", "gpu", "cards_per_node")} | {"trace": TRACE}
+    answer = post(viewer, "estimate", question).json()
+    load = answer["workload"]
+    assert load["rates_from_trace"] and load["mean_requests_per_s"] == pytest.approx(300 / 299)
+    assert load["input"]["mean"] == pytest.approx(249.5) and "300 requests" in load["sentences"][0]
+    short = post(viewer, "estimate", {**question, "trace": load["trace"]}).json()
+    assert short["workload"]["trace"] == load["trace"]
+    assert short["knee"]["concurrency"] == answer["knee"]["concurrency"]
+    capacity = post(viewer, "capacity", question).json()
+    assert capacity["needed"]["plans"] and capacity["workload"]["peak_requests_per_s"] >= 1
+    own = post(viewer, "capacity", {**question, "peak_requests_per_s": 50.0}).json()
+    assert not own["workload"]["rates_from_trace"]
+    assert own["needed"]["plans"][0]["cards"] >= capacity["needed"]["plans"][0]["cards"]
+
+
+def test_a_trace_of_rates_leaves_the_lengths_to_be_given(viewer: APIClient) -> None:
+    rates = "window_start_s,total_rate_req_per_s\n0,3\n600,9\n"
+    question = {"model": PLAN["model"], "gpu": PLAN["gpu"], "trace": rates, "input_tokens": 2000.0}
+    load = post(viewer, "capacity", question).json()["workload"]
+    assert (load["peak_requests_per_s"], load["mean_requests_per_s"], load["input"]["mean"]) == (9, 6, 2000)
+
+
+def test_each_stage_that_differs_has_its_memory(viewer: APIClient) -> None:
+    asked = {**PLAN, "model": "Llama-3.1-70B-Instruct", "cards_per_node": 8, "pipeline_parallel": 4}
+    stages = post(viewer, "estimate", {**asked, "tensor_parallel": 2}).json()["stages"]
+    assert [(one["first"], one["last"], one["cards"]) for one in stages] == [(1, 1, 2), (2, 3, 2), (4, 4, 2)]
+    assert all(sum(part["size_bytes"] for part in one["parts"]) == one["total_bytes"] for one in stages)
+    assert len(post(viewer, "estimate", PLAN).json()["stages"]) == 1
+
+
+def test_a_split_with_experts_becomes_a_deployment(viewer: APIClient) -> None:
+    asked = {**MIXTURE, "attention_copies": 4}
+    answer = post(viewer, "estimate", asked).json()
+    assert answer["split"]["label"] == "DP attention 4 x EP 4" and answer["deployment"]["can_start"]
+    body = answer["deployment"]["body"]
+    assert body["accelerators_per_replica"] == 4 and body["tensor_parallel"] == 1
+    assert body["settings"] == {"data_parallel_size": 4, "enable_expert_parallel": True}
+    wished = post(viewer, "estimate", {**MIXTURE, "expert_parallel": True}).json()
+    assert wished["split"]["expert_parallel"] is True and wished["split_was_given"] is False
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"cards_per_node": 4, "nodes": 2, "tensor_parallel": 4, "pipeline_parallel": 2}, "inside one node"),
+        ({"kv_cache_dtype": "int8"}, "keeps no KV cache in INT8"),
+        ({"model": "Llama-3.1-405B-Instruct"}, "more than"),
+    ],
+)
+def test_what_headworks_can_not_start_says_why(viewer: APIClient, changes: dict[str, Any], why: str) -> None:
+    deployment = post(viewer, "estimate", {**PLAN, **changes}).json()["deployment"]
+    assert deployment["can_start"] is False and why in deployment["why_not"]
 
 
 def test_a_body_of_two_megabytes_is_read_and_of_more_is_refused(viewer: APIClient) -> None:

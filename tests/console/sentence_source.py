@@ -31,6 +31,7 @@ TERMINAL = "controlplane/backup"
 PARTS = {
     "controlplane/domain/placement.py": ("why_not", "_missing", "sentence"),
     "controlplane/domain/placement_cards.py": ("choose", "why_not", "_missing"),
+    "controlplane/domain/card_health.py": ("why_unfit",),
     "controlplane/domain/placement_scores.py": ("why_better", "why", "_better"),
     "controlplane/deployments/services/model_facts.py": ("of_variant", "_on_disk", "_read"),
     "controlplane/deployments/controller/view.py": ("_slot",),
@@ -40,6 +41,13 @@ PARTS = {
     "workers/node/processes.py": ("reap",),
     "workers/node/supervisor_replica.py": ("look",),
 }
+# sums of memory, speed and capacity: beside their sentences stands what a field should be ("one of 1, 2, 4")
+FIGURES = re.compile(
+    r"controlplane/(domain/(specs|footprint|ledger|performance|parallelism|capacity|estimate)|deployments/planner)"
+)
+_RIGHT_NAMES = re.compile(r"_?rights?|_RIGHT(_\w+)?", re.IGNORECASE)
+# commands read by programs, whose answers no page shows
+_NO_RIGHTS = re.compile(r"controlplane/domain/(estimate|performance/(case|fields))")
 _QUIET_CALLS = {"SettingField", "add_argument", "compile", "format_html", "static", "getLogger"}
 _GETTEXT = {"_", "gettext", "gettext_lazy", "ngettext", "ngettext_lazy"}
 _QUIET_ERRORS = re.compile(
@@ -83,7 +91,39 @@ def templates() -> dict[Found, str]:
         place = str(path.relative_to(ROOT))
         for one in of_source(path.read_text(encoding="utf-8"), PARTS.get(place, ()), terminal=TERMINAL in place):
             found.setdefault(one, place)
+        if FIGURES.match(place) and not _NO_RIGHTS.match(place):
+            for one in rights(path.read_text(encoding="utf-8")):
+                found.setdefault(one, place)
     return found
+
+
+def rights(source: str) -> Iterator[Found]:
+    """Yields what would be right in a field, of one file: parts that stand at the field and in hints."""
+    tree = ast.parse(source)
+    yield from _rights(tree, scope_of(tree, None))
+
+
+def _rights(node: ast.AST, scope: Scope) -> Iterator[Found]:
+    for child in ast.iter_child_nodes(node):
+        inner = scope_of(child, scope) if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) else scope
+        for text in _right_texts(child):
+            for variant in variants(text, inner):
+                told = render(variant)
+                if not is_sentence(told) and re.search(r"[a-z]{2,} |[a-z]{4,}", _MARKED_HOLE.sub("", told)):
+                    yield Found(told, part=True)
+        yield from _rights(child, inner)
+
+
+def _right_texts(node: ast.AST) -> Iterator[ast.expr]:
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if _RIGHT_NAMES.fullmatch(name):
+            yield from (one for one in (value.values if isinstance(value, ast.Dict) else [value]) if _is_text(one))
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=args, keywords=keywords):
+            if name == "refuse" and _is_text(args[-1]):
+                yield args[-1]
+            for keyword in keywords:
+                if keyword.arg == "fields" and isinstance(keyword.value, ast.Dict):
+                    yield from (one for one in keyword.value.values if _is_text(one))
 
 
 def files() -> Iterator[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -18,7 +19,23 @@ PLAN = (
 )
 TOO_LARGE = "/planner/?source=known&model=DeepSeek-V3&gpu=RTX+4090&cards_per_node=2"
 WRONG = "/planner/?source=known&model=Llama-3.1-70B-Instruct&gpu=H100+80GB&cards_per_node=8&tensor_parallel=3"
-PAGES = {"empty": "/planner/", "plan": PLAN, "too-large": TOO_LARGE, "wrong": WRONG}
+TRACE = {
+    "requests": 6015, "span_s": 1881, "window_s": 60, "peak_requests_per_s": 4.11667, "mean_requests_per_s": 3.19777,
+    "decoding_context_tokens": 13998.8, "step_s": 2.999,
+    "input": {"mean": 12781.1, "mean_square": 439763000.0, "p50": 7590, "p95": 41560, "p99": 91305},
+    "output": {"mean": 346.774, "mean_square": 184555.0, "p50": 356, "p95": 708, "p99": 1137},
+}  # fmt: skip
+STAGES = (
+    "/planner/?source=known&model=Llama-3.1-405B-Instruct&quantization=fp8&gpu=H100+80GB&cards_per_node=8&nodes=2"
+    "&tensor_parallel=4&pipeline_parallel=4&lengths=percentiles&input_p50=700&input_p95=6000&output_p50=200"
+    "&output_p95=900&output_p99=2000"
+)
+EXPERTS = "/planner/?source=known&model=DeepSeek-V3&gpu=H200&cards_per_node=8&max_model_len=65536&trace=" + quote(
+    json.dumps(TRACE)
+)
+PAGES = {
+    "empty": "/planner/", "plan": PLAN, "too-large": TOO_LARGE, "wrong": WRONG, "stages": STAGES, "experts": EXPERTS,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -97,10 +114,83 @@ def test_an_index_is_uploaded_and_left_out_again(site: Site, tmp_path: Path) -> 
     assert page.input_value("[name=safetensors]") == ""
 
 
+def test_the_whole_form_is_in_sight_or_scrolls_with_the_page(site: Site) -> None:
+    for width in (1440, 390):
+        page = site.page(width)
+        page.goto(site.url + "/planner/")
+        page.wait_for_timeout(200)
+        assert page.evaluate("(f => f.scrollHeight - f.clientHeight)(document.getElementById('planner-form'))") <= 1
+        summary = page.locator("#planner-form details.panel > summary")
+        summary.scroll_into_view_if_needed()
+        summary.click()
+        field = page.locator("[name=survive_node_loss]")
+        field.scroll_into_view_if_needed()
+        assert field.is_visible()
+        page.goto(site.url + PLAN)
+        page.wait_for_timeout(200)
+        page.evaluate("scrollTo(0, document.documentElement.scrollHeight / 2)")
+        box = page.locator("#planner-form").bounding_box()
+        assert width == 390 or box["y"] + box["height"] >= 400  # still beside what is read
+
+
+def test_a_trace_is_uploaded_pasted_and_left_out_again(site: Site, tmp_path: Path) -> None:
+    rows = [f"{n * 0.5},{400 + n % 7 * 100},{50 + n % 5 * 40}" for n in range(200)]
+    trace = tmp_path / "trace.csv"
+    trace.write_text("arrival_s,input_tokens,output_tokens\n" + "\n".join(rows))
+    page = site.page()
+    page.goto(site.url + PLAN)
+    page.fill("[name=peak_requests_per_s]", "")
+    page.set_input_files("#f-trace-file", str(trace))
+    page.wait_for_selector("#load-title")
+    assert not page.locator("[name=input_tokens]").is_visible() and "trace=" in page.url
+    assert "200 requests in 99.5 s" in page.inner_text("#planner-answer")
+    assert page.get_attribute("[name=peak_requests_per_s]", "placeholder")
+    page.click("[data-trace-clear]")
+    page.wait_for_selector("#load-title", state="detached")
+    assert page.locator("[name=input_tokens]").is_visible() and "trace=" not in page.url
+    page.click("[data-trace-paste] summary")
+    page.fill("#f-trace-text", "when,input_tokens\n1,2")
+    page.wait_for_selector("#f-trace-problem:not(:empty)")
+    assert "no column arrival_s" in page.inner_text("#f-trace-problem")
+    page.fill("#f-trace-text", '{"timestamp": 0, "input_length": 9, "output_length": 4}\n' * 3 + "\n")
+    page.wait_for_selector("#f-trace-problem >> text=different times")
+
+
+def test_percentiles_take_the_place_of_means(site: Site) -> None:
+    page = site.page()
+    page.goto(site.url + PLAN)
+    page.check("[name=lengths][value=percentiles]")
+    for name, value in (("input_p50", "500"), ("input_p95", "4000"), ("output_p50", "200")):
+        page.fill(f"[name={name}]", value)
+    page.wait_for_selector("#load-title")
+    assert "lengths=percentiles" in page.url and "input_tokens" not in page.url
+    page.fill("[name=input_p95]", "100")
+    page.wait_for_selector("#f-input_p95-problem:not(:empty)")
+
+
+def test_a_split_with_experts_is_taken_into_a_deployment(site: Site) -> None:
+    page = site.page()
+    page.goto(site.url + EXPERTS)
+    page.click("[data-take-split='1,1,8,true']")
+    page.wait_for_selector(".verdict >> text=DP attention 8 x EP 8")
+    assert page.input_value("[name=attention_copies]") == "8"
+    page.click("text=Create deployment from this")
+    page.wait_for_selector("#deployment-form")
+    assert page.input_value("[name='settings.data_parallel_size']") == "8"
+    assert page.input_value("[name='settings.enable_expert_parallel']") == "true"
+
+
+def test_what_headworks_can_not_start_is_said_at_a_button_that_is_off(site: Site) -> None:
+    page = site.page()
+    page.goto(site.url + STAGES)
+    assert page.is_disabled("button >> text=Create deployment from this")
+    assert "A copy takes 2 nodes" in page.inner_text("#start-why")
+
+
 def test_a_split_is_taken_and_leads_to_the_form_of_a_deployment(site: Site) -> None:
     page = site.page()
     page.goto(site.url + PLAN)
-    page.click("[data-take-split='8,1']")
+    page.click("[data-take-split='8,1,1,']")
     page.wait_for_selector(".verdict >> text=TP 8")
     page.click("text=Create deployment from this")
     page.wait_for_selector("#deployment-form")

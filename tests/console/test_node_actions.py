@@ -90,3 +90,58 @@ def test_a_lost_node_is_forgotten_and_one_that_reports_is_not() -> None:
     assert client.post("/nodes/gpu-02/do/forget/", {"typed": "gpu-2"}, headers=HX).status_code == 422
     assert client.post("/nodes/gpu-02/do/forget/", {"typed": "gpu-02"}, headers=HX)["HX-Redirect"] == "/nodes/"
     assert list(Node.objects.values_list("name", flat=True)) == ["gpu-01"]
+
+
+def test_labels_are_changed_after_those_who_lose_the_node_were_named() -> None:
+    row = make_running()
+    node = Node.objects.get(name="node-chat")
+    node.labels = {"rack": "r1"}
+    node.save()
+    row.node_labels = {"rack": "r1"}
+    row.save()
+    client = make_client("operator")
+    text = client.get("/nodes/node-chat/").content.decode()
+    assert "rack=r1" in text and "/nodes/node-chat/do/label/" in text
+    address = "/nodes/node-chat/do/label/"
+    text = client.post(address, {"labels": "rack=r2"}, headers=HX).content.decode()
+    assert "because they ask for other labels: chat." in text
+    assert "1 replica of them runs there. It is not moved." in text
+    node.refresh_from_db()
+    assert node.labels == {"rack": "r1"}
+    assert client.post(address, {"labels": "rack=r2", "confirmed": "rack=r2"}, headers=HX).status_code == 204
+    node.refresh_from_db()
+    assert node.labels == {"rack": "r2"}
+    assert row.replicas.get().goal == "run"
+    assert client.post(address, {"labels": "rack=r1, zone=a"}, headers=HX).status_code == 204  # nobody loses anything
+
+
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [("rack", "name=value"), ("a=1,a=2", "stands there twice"), ("Rack=r", "is no name of a label"), ("a=", "letters")],
+)
+def test_odd_labels_are_refused_in_the_dialog(labels: str, says: str) -> None:
+    making.make_node("gpu-01", cards=1)
+    answer = make_client("operator").post("/nodes/gpu-01/do/label/", {"labels": labels}, headers=HX)
+    assert answer.status_code == 422
+    assert says in answer.content.decode()
+
+
+def test_the_price_of_a_nodes_cards_is_kept_and_shown() -> None:
+    making.make_node("gpu-01", cards=1)
+    client = make_client("operator")
+    address = "/nodes/gpu-01/do/price/"
+    assert client.post(address, {"card_price_per_hour": "2.5"}, headers=HX).status_code == 204
+    assert Node.objects.get(name="gpu-01").card_price_per_hour == 2.5
+    assert "Price of a card" in client.get("/nodes/gpu-01/").content.decode()
+    for wrong in ("much", "-1", "nan"):
+        assert client.post(address, {"card_price_per_hour": wrong}, headers=HX).status_code == 422
+    assert client.post(address, {"card_price_per_hour": ""}, headers=HX).status_code == 204
+    assert Node.objects.get(name="gpu-01").card_price_per_hour is None
+
+
+def test_a_card_with_memory_errors_says_that_nothing_new_comes() -> None:
+    card = making.make_node("gpu-01", cards=1).accelerators.get()
+    card.observed = {**card.observed, "uncorrected_errors": 2}
+    card.save()
+    text = make_client("viewer").get("/nodes/gpu-01/").content.decode()
+    assert "It counts 2 memory errors that could not be corrected since its last reset." in text

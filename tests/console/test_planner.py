@@ -118,6 +118,89 @@ def test_a_deployment_follows_from_the_plan() -> None:
 test_a_deployment_follows_from_the_plan = pytest.mark.django_db(test_a_deployment_follows_from_the_plan)
 
 
+@pytest.mark.django_db
+def test_weights_that_nobody_has_made_can_not_be_started() -> None:
+    making.make_pool()
+    making.make_variant("llama-3.1-8b-instruct", "bf16", source="meta-llama/Llama-3.1-8B-Instruct")
+    operator = make_client("operator")
+    values = {"source": "catalog", "variant": "llama-3.1-8b-instruct/bf16", "gpu": "H100 80GB", "quantization": "int4"}
+    answer = operator.post("/planner/answer/", values)
+    assert "Weights in INT4 have to lie in the model&#x27;s files" in answer.content.decode()
+    made = operator.post("/planner/answer/", {**values, "quantization": "fp8"})
+    assert "settings.quantization=fp8" in made.context["new_url"]
+
+
+@pytest.mark.django_db
+def test_experts_go_into_the_form_of_a_deployment() -> None:
+    making.make_pool()
+    operator = make_client("operator")
+    values = {
+        "source": "known",
+        "model": "Qwen3-30B-A3B",
+        "gpu": "H100",
+        "cards_per_node": "4",
+        "attention_copies": "4",
+    }
+    address = operator.post("/planner/answer/", values).context["new_url"]
+    asked = parse_qs(urlsplit(address).query)
+    assert asked["settings.data_parallel_size"] == ["4"] and asked["settings.enable_expert_parallel"] == ["true"]
+    page = operator.get(address).content.decode()
+    assert "Copies of attention" in page and "Whole experts on ranks" in page
+
+
+def test_a_trace_is_cut_down_to_what_an_address_holds(viewer: Client) -> None:
+    text = "TIMESTAMP,ContextTokens,GeneratedTokens\n" + "".join(
+        f"2023-11-16 18:{n // 60:02}:{n % 60:02}.5,{500 + n},{20 + n % 30}\n" for n in range(600)
+    )
+    found = viewer.post("/planner/trace/", text, content_type="text/plain").json()
+    assert found["kind"] == "lengths" and len(found["trace"]) < 500
+    answer = viewer.post("/planner/answer/", {**LLAMA, "trace": found["trace"], "input_tokens": "5", "input_p50": "x"})
+    page = answer.content.decode()
+    assert "The load as it was understood" in page and "600 requests in" in page
+    assert answer.context["asked"].input.mean == pytest.approx(799.5)
+
+
+@pytest.mark.parametrize("body", ["", "a,b\n1,2", b"\xff\xfe", "x" * (2 * 1024 * 1024 + 1)])
+def test_what_is_no_trace_is_refused(viewer: Client, body: str | bytes) -> None:
+    answer = viewer.post("/planner/trace/", body, content_type="text/plain")
+    assert answer.status_code == 422 and answer.json()["problem"]
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"requests": 4}', "nothing"])
+def test_a_trace_that_was_tampered_with_is_told_at_its_field(viewer: Client, text: str) -> None:
+    answer = viewer.post("/planner/answer/", {**LLAMA, "trace": text})
+    assert answer.status_code == 422 and list(answer.context["problems"]) == ["trace"]
+
+
+def test_percentiles_count_only_where_they_are_chosen(viewer: Client) -> None:
+    values = {**LLAMA, "input_tokens": "900", "input_p50": "100", "input_p95": "50"}
+    assert viewer.post("/planner/answer/", values).context["asked"].input.mean == 900
+    wrong = viewer.post("/planner/answer/", {**values, "lengths": "percentiles"})
+    assert list(wrong.context["problems"]) == ["input_p95"]
+
+
+def test_stages_have_bars_and_a_table(viewer: Client) -> None:
+    values = {**LLAMA, "model": "Llama-3.1-70B-Instruct", "cards_per_node": "4", "pipeline_parallel": "4"}
+    page = viewer.post("/planner/answer/", values).content.decode()
+    assert page.count('class="bar-frame"') == 3 and "Stages 2–3" in page and "layers 21–60" in page
+    assert "What holds the memory of a card in each stage, in GiB" in page
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"tensor_parallel": "3", "cards_per_node": "8"}, "1, 2, 4, 8, 16, 32 之一"),
+        ({"mean_requests_per_s": "9", "peak_requests_per_s": "1"}, "不超过峰值 1"),
+        ({"vllm_version": "new"}, "版本号，例如 0.32"),
+        ({"max_model_len": "1024", "input_tokens": "4000"}, "不小于 4300，即平均提示词与回答之和"),
+        ({"lengths": "percentiles", "input_p95": "9"}, "给出更高分位数时也要给出"),
+    ],
+)
+def test_what_would_be_right_is_said_in_chinese(viewer: Client, changes: dict[str, str], told: str) -> None:
+    answer = viewer.post("/planner/answer/", {**LLAMA, **changes}, headers={"accept-language": "zh-hans"})
+    assert any(told in text for text in answer.context["problems"].values()), answer.context["problems"]
+
+
 def test_a_viewer_is_offered_no_deployment(viewer: Client) -> None:
     assert "Create deployment from this" not in viewer.get("/planner/", LLAMA).content.decode()
 

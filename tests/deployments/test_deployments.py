@@ -76,6 +76,7 @@ def test_a_change_tells_who_what_and_the_numbers() -> None:
         ({"desired_state": "up"}, "desired_state"),
         ({"tensor_parallel": 0}, "tensor_parallel"),
         ({"tensor_parallel": 2}, "accelerators_per_replica"),
+        ({"settings": {"data_parallel_size": 2}}, "accelerators_per_replica"),
         ({"settings": {"no_such_setting": 1}}, "settings.no_such_setting"),
         ({"settings": {"max_num_seqs": -5}}, "settings.max_num_seqs"),
         ({"external_url": "http://x/v1"}, "external_url"),

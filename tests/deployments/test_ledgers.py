@@ -125,6 +125,20 @@ def test_heads_that_do_not_divide_are_refused_before_anything_starts() -> None:
     assert "does not divide the 32 attention heads" in ledgers.asked(None, make_spec(tensor_parallel=3), H100).refusal
 
 
+def test_copies_of_attention_share_the_experts_and_add_up() -> None:
+    one = known(make_spec("DeepSeek-V2-Lite"))
+    settings = {"data_parallel_size": 2, "enable_expert_parallel": True}
+    two = known(make_spec("DeepSeek-V2-Lite", settings=settings))
+    assert two.ledger.budget.weights_bytes < 0.7 * one.ledger.budget.weights_bytes
+    assert two.ceiling(1000) == 2 * (two.ledger.concurrency_ceiling(1000) or 0)
+
+
+def test_experts_of_a_model_that_has_none_are_refused_before_anything_starts() -> None:
+    found = ledgers.of_spec(None, make_spec(settings={"enable_expert_parallel": True}), H100)
+    assert isinstance(found, Impossible)
+    assert "no experts" in found.why
+
+
 def test_a_model_far_too_large_is_refused_with_the_sum() -> None:
     asked = ledgers.asked(None, make_spec("Llama-3.1-70B-Instruct"), H100)
     assert "is more than the 79.20 GiB of the card" in asked.refusal
@@ -214,6 +228,33 @@ def test_a_placement_reserves_what_the_ledger_says_and_keeps_the_ledger() -> Non
     assert ledger.concurrency_ceiling == ledger.predicted["kv_cache_tokens"] // 2048
     assert any("2048 tokens were taken" in one for one in ledger.assumptions)
     assert ("n2", "", "is cordoned") in [(one.node, one.card, one.reason) for one in selectors.rejections(row)]
+
+
+def test_a_replica_placed_beside_one_that_starts_is_advised_that_it_waits_and_why() -> None:
+    make_gpu_node()
+    spec = {"kv_cache_memory_bytes": 8 * GIB, "max_model_len": 8192}
+    Variant.objects.update_or_create(
+        model=Model.objects.create(name="smollm2"), name="bf16", defaults={"path": "Llama-3.1-8B-Instruct"}
+    )
+    make_deployment("one", settings=spec)
+    settle()
+    first = Replica.objects.get()
+    assert "two_starts" not in str(LedgerRow.objects.get(replica=first.pk).advice)
+    (shown,) = deployments.preview_ledgers(make_wish(settings=spec))
+    (told,) = [one["sentence"] for one in shown["advice"] if one["code"] == "two_starts_on_one_card"]
+    assert f"on 1 of 1 cards of this make, such as replica {first.pk} of one" in told
+    make_deployment("two", settings=spec)
+    settle()
+    second = Replica.objects.get(deployment__name="two")
+    (told,) = [
+        one["sentence"]
+        for one in LedgerRow.objects.get(replica=second.pk).advice
+        if one["code"] == "two_starts_on_one_card"
+    ]
+    assert told.startswith(f"Replica {first.pk} of one was starting, or waited to start, on the same card")
+    Replica.objects.update(state="ready")
+    (shown,) = deployments.preview_ledgers(make_wish(settings=spec))
+    assert "two_starts" not in str(shown["advice"])
 
 
 def test_a_model_that_does_not_fit_waits_with_the_sum_instead_of_failing_at_its_start() -> None:

@@ -240,3 +240,9 @@ def test_learned_constants_hold_on_sources_they_do_not_come_from(
     assert figures["kv_gib_end_to_end_left_out"]["p90_percent"] <= 10
     for name, value in figures["constants"].items():
         assert figures["in_use"][name] == pytest.approx(value, rel=0.5), name
+
+
+@pytest.mark.parametrize(("engine", "told"), [("sglang", True), ("TensorRT-LLM", True), ("V1", False), ("vLLM", False)])
+def test_engines_other_than_vllm_are_told_by_whose_rules_they_were_summed_up(engine: str, told: bool) -> None:
+    found: Any = estimate.estimate(make_case(engine=engine))
+    assert any("by the rules of vLLM" in one for one in found["assumptions"]) == told

@@ -203,3 +203,16 @@ def test_a_card_whose_memory_is_not_back_says_so() -> None:
     found = place(make_need(asked=make_asked(40)), [make_node("a", slot)], {})
     assert isinstance(found, NoRoom)
     assert "not seen to be back yet" in found.rejected[-1].reason
+
+
+def test_the_price_of_a_nodes_cards_goes_before_the_typical_rent() -> None:
+    asked = make_asked(20, price_per_hour=3.0)
+    cheap = replace(make_node("n2", make_card(0)), card_price_per_hour=1.5)
+    found = place(make_need(asked=asked), [make_node("n1", make_card(0)), cheap], {})
+    assert isinstance(found, Placement)
+    assert found.node == "n2"
+    assert [one.reason for one in found.rejected] == ["would do, but n2 is better: its accelerators cost less"]
+    free = replace(make_node("n3", make_card(0)), card_price_per_hour=0.0)
+    found = place(make_need(asked=asked), [cheap, free], {})
+    assert isinstance(found, Placement)
+    assert found.node == "n3"

@@ -187,3 +187,22 @@ def test_a_pool_keeps_its_strategy_unless_told() -> None:
     with pytest.raises(RefusedError) as refused:
         pools.apply(actor=ADA, name="fast", strategy="heap")
     assert "strategy" in refused.value.fields
+
+
+@pytest.mark.django_db
+def test_a_node_has_a_price_of_its_cards_until_it_is_taken_back() -> None:
+    make_node()
+    nodes.price(actor=ADA, name="n1", card_price_per_hour=2.5)
+    node = nodes.price(actor=ADA, name="n1", card_price_per_hour=2.5)
+    assert (node.card_price_per_hour, node.version) == (2.5, 2)
+    assert Event.objects.get(verb="node.priced").message == "A card of node n1 costs 2.5 an hour."
+    assert nodes.price(actor=ADA, name="n1", card_price_per_hour=None).card_price_per_hour is None
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("price", [-0.01, 1e7, float("nan"), float("inf")])
+def test_an_odd_price_is_refused_at_its_field(price: float) -> None:
+    make_node()
+    with pytest.raises(RefusedError) as refused:
+        nodes.price(actor=ADA, name="n1", card_price_per_hour=price)
+    assert "card_price_per_hour" in refused.value.fields

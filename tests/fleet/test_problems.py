@@ -83,3 +83,16 @@ def test_the_worst_comes_first_and_the_cost_does_not_grow(django_assert_num_quer
     with django_assert_num_queries(3):
         found = selectors.problems()
     assert [one.node for one in found] == ["n3", "n0", "n1", "n2", "n4"]
+
+
+def test_a_card_with_memory_errors_is_a_problem_with_its_reason() -> None:
+    node = make_node("n1", cards=3, kind="gpu")
+    cards = list(node.accelerators.order_by("index"))
+    for card, observed in zip(
+        cards, ({"uncorrected_errors": 2}, {"uncorrected_errors": 0, "remap_failed": False}, {}), strict=True
+    ):
+        card.observed = observed
+        card.save()
+    (found,) = selectors.problems()
+    assert (found.node, found.code) == ("n1", "accelerator_unfit")
+    assert "accelerator 0" in found.message and "counts 2 memory errors" in found.message

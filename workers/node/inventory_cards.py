@@ -39,6 +39,9 @@ class CardReading:
     mig_devices: tuple[MigDevice, ...] = ()
     processes: tuple[CardProcess, ...] = ()
     numa_node: int | None = None
+    uncorrected_errors: int | None = None
+    remap_pending: bool | None = None
+    remap_failed: bool | None = None
 
 
 def observe(card: CardReading, own_pids: Collection[int]) -> AcceleratorObserved:
@@ -65,6 +68,9 @@ def observe(card: CardReading, own_pids: Collection[int]) -> AcceleratorObserved
         mig_devices=card.mig_devices,
         foreign_processes=foreign(card.processes, own_pids),
         numa_node=card.numa_node,
+        uncorrected_errors=card.uncorrected_errors,
+        remap_pending=card.remap_pending,
+        remap_failed=card.remap_failed,
     )
 
 

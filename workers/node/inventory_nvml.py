@@ -22,6 +22,7 @@ _PATHS = {
     pynvml.NVML_TOPOLOGY_NODE: "NODE",
     pynvml.NVML_TOPOLOGY_SYSTEM: "SYS",
 }
+_UNCORRECTED = (pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC)
 
 
 class Driver:
@@ -86,6 +87,7 @@ def _read_card(index: int, handle: Any) -> CardReading:
     mig_enabled = None if mig is None else mig[0] == pynvml.NVML_DEVICE_MIG_ENABLE
     slices = _mig_handles(handle) if mig_enabled else []
     bus = _bus_id(handle)
+    rows = _ask(pynvml.nvmlDeviceGetRemappedRows, handle)  # (corrected, uncorrected, pending, failed)
     return CardReading(
         index=index,
         name=_ask(pynvml.nvmlDeviceGetName, handle),
@@ -102,7 +104,18 @@ def _read_card(index: int, handle: Any) -> CardReading:
         mig_devices=tuple(_read_slice(number, one) for number, one in slices),
         processes=tuple(process for one in (handle, *(one for _, one in slices)) for process in _processes(one)),
         numa_node=_numa_node(bus),
+        uncorrected_errors=_ask(pynvml.nvmlDeviceGetTotalEccErrors, handle, *_UNCORRECTED),
+        remap_pending=_remap_pending(handle, rows),
+        remap_failed=None if rows is None else bool(rows[3]),
     )
+
+
+def _remap_pending(handle: Any, rows: Any) -> bool | None:
+    """Cards before Ampere retire pages instead of remapping rows."""
+    if rows is not None:
+        return bool(rows[2])
+    retired = _ask(pynvml.nvmlDeviceGetRetiredPagesPendingStatus, handle)
+    return None if retired is None else bool(retired)
 
 
 def _memory(handle: Any) -> Any:

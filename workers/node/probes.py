@@ -13,11 +13,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from controlplane.domain.observed import CACHE_LABELS
+from controlplane.lib.metrics_text import labels_of
 from engine_adapters.base import MetricNames, WarmUpRequest
 
 HEALTH_TIMEOUT_S = 5.0
 METRICS_TIMEOUT_S = 5.0
 MOST_REQUESTS = 1_000_000
+LONGEST_LABEL = 64
 
 
 class ProbeError(Exception):
@@ -90,13 +93,24 @@ def count_progress(url: str, names: MetricNames, timeout_s: float = METRICS_TIME
     return sum(found) if found and all(math.isfinite(value) for value in found) else None
 
 
+def cache_config(url: str, names: MetricNames, timeout_s: float = METRICS_TIMEOUT_S) -> dict[str, str]:
+    """Returns what an engine's metrics tell about its KV cache: the labels that are known, as far as it has them."""
+    labels = labels_of(_metrics_body(url, timeout_s), names.cache_config)
+    told = {name: labels[name][:LONGEST_LABEL] for name in CACHE_LABELS if labels.get(name)}
+    return {name: text for name, text in told.items() if text.isprintable()}
+
+
 def _metrics(url: str, timeout_s: float) -> list[str]:
     """Returns the lines of an engine's metrics; none when it gives no usable answer."""
+    return _metrics_body(url, timeout_s).decode("utf-8", errors="replace").splitlines()
+
+
+def _metrics_body(url: str, timeout_s: float) -> bytes:
     try:
         status, body = _request("GET", url + "/metrics", timeout_s)
     except ProbeError:
-        return []
-    return body.decode("utf-8", errors="replace").splitlines() if status == http.client.OK else []
+        return b""
+    return body if status == http.client.OK else b""
 
 
 def _gauge(lines: Sequence[str], names: Iterable[str]) -> float | None:

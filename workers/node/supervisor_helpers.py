@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from controlplane.domain import lifecycle_events as events
 from controlplane.domain.lifecycle import Reason
@@ -75,6 +75,7 @@ def warm_up(
     identity: processes.Identity,
     generate: Callable[[], probes.Generation],
     log_tail: Callable[[], tuple[str, ...]],
+    cache_config: Callable[[], Mapping[str, str]],
 ) -> events.Event | None:
     """Tries one generation; None when the engine ended over it: then its end is the event, with a reason from its
     log."""
@@ -85,7 +86,7 @@ def warm_up(
             return None
         hint = "The engine answers its health probe and can't generate; read its log."
         return events.WarmUpFailed(launch, Reason("warm_up_failed", str(error), hint, log_tail()))
-    return events.WarmedUp(launch, done.output_tokens, done.took_s)
+    return events.WarmedUp(launch, done.output_tokens, done.took_s, cache_config())
 
 
 def generation(url: str, request: WarmUpRequest, key: str, timeout_s: float) -> Callable[[], probes.Generation]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -24,6 +25,7 @@ from engine_adapters.environment import process_environment
 from workers.node import engine_log, processes, records
 from workers.node.kept_replica import KeptReplica, Surroundings
 from workers.node.ports import NoPortError
+from workers.node.probes import cache_config
 from workers.node.supervisor_helpers import (
     Helpers,
     count_in_flight,
@@ -50,6 +52,7 @@ class SupervisedReplica(KeptReplica):
 
     def __init__(self, wish: ReplicaDesired, machine: ReplicaMachine, around: Surroundings) -> None:
         super().__init__(wish, machine, around)
+        self._cache_config: Mapping[str, str] = {}
         self._helpers = Helpers(wish.replica_id, lambda event: around.deliver(wish.replica_id, event))
 
     @classmethod
@@ -100,6 +103,8 @@ class SupervisedReplica(KeptReplica):
         state, seq, drain_timeout_s = machine.state, machine.seq, machine.drain_timeout_s
         if isinstance(event, events.InFlight) and event.launch == machine.launch:
             self.in_flight = event.requests
+        if isinstance(event, events.WarmedUp) and event.launch == machine.launch:
+            self._cache_config = event.cache_config
         instructions = machine.handle(event, now)
         self.changed |= machine.seq != seq or machine.drain_timeout_s != drain_timeout_s
         for one in machine.transitions:
@@ -119,7 +124,8 @@ class SupervisedReplica(KeptReplica):
             launched_at = [one.at for one in self.machine.transitions if one.seq == self.machine.launch]
             facts = self._adapter().read_facts(engine_log.lines(self.log_path))
             took_s = now - launched_at[0] if launched_at else -1.0
-            self.facts = replace(facts, start_s=took_s if took_s >= 0 else None)  # the clock may have been set back
+            took = took_s if took_s >= 0 else None  # the clock may have been set back
+            self.facts = replace(facts, start_s=took, cache_config=self._cache_config)
         if self.machine.state != "draining":
             self.in_flight = None
         if self.machine.pid is None:
@@ -190,7 +196,7 @@ class SupervisedReplica(KeptReplica):
         self.command = command.argv
         host = f"[{around.address}]" if ":" in around.address else around.address
         self.url = f"http://{host}:{self.port}"
-        self.facts = EngineFacts()
+        self.facts, self._cache_config = EngineFacts(), {}
         engine_log.bound(self.log_path, ROTATE_AT_START_BYTES)
         engine_log.write_headline(self.log_path, attempt, now)
         self.save()  # before the process exists, so that one whose pid was never written down is looked for
@@ -215,7 +221,10 @@ class SupervisedReplica(KeptReplica):
                 self._helpers.run("health", launch, every_s, partial(probe_health, launch, url, adapter.health_path))
             case events.WarmUp(timeout_s=timeout_s):
                 generate = generation(url, adapter.warm_up(self.wish.spec), self.wish.key, timeout_s)
-                self._helpers.run("warm-up", launch, 0.0, partial(warm_up, launch, identity, generate, self._tail))
+                labels = partial(cache_config, url, adapter.metric_names(None))  # the log tells the version later
+                self._helpers.run(
+                    "warm-up", launch, 0.0, partial(warm_up, launch, identity, generate, self._tail, labels)
+                )
             case events.TryGeneration(timeout_s=timeout_s):
                 generate = generation(url, adapter.warm_up(self.wish.spec), self.wish.key, timeout_s)
                 self._helpers.run("generation", launch, 0.0, partial(try_generation, launch, generate))

@@ -12,6 +12,7 @@ from controlplane.console import rest, undo
 from controlplane.console.dialogs import Dialog, Field, Values, ask, leave, seen
 from controlplane.console.guard import ASKS, actor, page, person
 from controlplane.console.undo import Back
+from controlplane.console.views import node_facts
 from controlplane.console.views.nodes_actions import act, back_of, done, runs, says_of
 from controlplane.console.views.progress import begun, of_node
 from controlplane.deployments import selectors as deployments
@@ -25,16 +26,16 @@ from controlplane.fleet.services import nodes as services
 @page(roles.OPERATOR, ASKS)
 def one(request: HttpRequest, name: str, verb: str) -> HttpResponse:
     """The dialog of one action on one node."""
-    builders = {"cordon": _placing, "uncordon": _placing, "drain": _placing, "move": _moving, "forget": _forgetting}
+    builders = {"cordon": _placing, "uncordon": _placing, "drain": _placing, "move": _moving, "forget": _forgetting,
+                "label": node_facts.labelling, "price": node_facts.pricing}  # fmt: skip
     if verb not in builders:
         raise _no_such(verb)
     node = selectors.node(name)
+    others = {"forget": _forget, "move": _move, "label": node_facts.label, "price": node_facts.price}
 
     def do(values: Values) -> HttpResponse:
-        if verb == "forget":
-            return _forget(request, node, values)
-        if verb == "move":
-            return _move(request, node, values)
+        if verb in others:
+            return others[verb](request, node, values)
         after = act(actor(request), verb, node, values.get("reason", "").strip(), seen(values))
         note = undo.note(person(request), back_of(node, after)) if after.version != node.version else ""
         if verb == "drain":

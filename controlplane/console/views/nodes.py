@@ -17,6 +17,7 @@ from controlplane.console.lists import Column, listing, params_of
 from controlplane.console.views.replicas import replica_columns
 from controlplane.deployments import selectors as deployments
 from controlplane.deployments.models import Replica
+from controlplane.domain import card_health
 from controlplane.fleet import selectors
 from controlplane.fleet.models import Accelerator, Node
 from controlplane.journal import selectors as journal
@@ -108,6 +109,7 @@ def _card(card: Accelerator, holders: Mapping[str, Replica], newest: samples.Sam
         "shares": shares,
         "held": ledger_rows.holders(shares, dict(holders)),
         "foreign": card.observed.get("foreign_processes") or [],
+        "unfit": card_health.why_unfit(card.observed),
         "mig": card.observed.get("mig_devices") or [],
     }
 

@@ -11,11 +11,12 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 
-from controlplane.console import planner_answer, planner_form, rest, sentences
+from controlplane.console import planner_answer, planner_form, planner_load, rest, sentences
 from controlplane.console.dialogs import Field, Values
 from controlplane.console.guard import ACTS, STATUS, page
-from controlplane.deployments.planner import answers, inputs, subject
+from controlplane.deployments.planner import answers, inputs, starting, subject
 from controlplane.deployments.planner.fields import MOST_FILE_BYTES
+from controlplane.domain.capacity import recorded, trace_file
 from controlplane.domain.errors import RefusedError
 
 _EXAMPLE = (
@@ -47,7 +48,12 @@ def planner(request: HttpRequest) -> HttpResponse:
         ],
         "model": {one.name: one for one in told(planner_form.model_fields(values))},
         "cards": told(planner_form.card_fields(values)),
-        "load": told(planner_form.load_fields(values)),
+        "lengths": planner_load.lengths_of(values),
+        "length_choices": [("mean", _("Mean lengths")), ("percentiles", _("Percentiles"))],
+        "length": {one.name: one for one in told(planner_load.length_fields(values))},
+        "percentiles": [(label, told(found)) for label, found in planner_load.percentile_fields(values)],
+        "trace_kind": planner_load.trace_kind(values),
+        "load": told(planner_load.load_fields(values)),
         "sliders": [
             replace(one, field=field)
             for one, field in zip(sliders, told(slider.field for slider in sliders), strict=True)
@@ -78,12 +84,28 @@ def files(request: HttpRequest) -> HttpResponse:
     try:
         if len(raw) > MOST_FILE_BYTES:
             raise RefusedError("safetensors", planner_form.too_large(MOST_FILE_BYTES))
-        short = subject.reduced(planner_form.parse(raw.decode("utf-8")))
+        short = subject.reduced(planner_load.parse(raw.decode("utf-8")))
     except ValueError:
         return JsonResponse({"problem": _("This is not JSON that can be read.")}, status=422)
     except RefusedError as error:
         return JsonResponse({"problem": sentences.said(error.message)}, status=422)
     return JsonResponse({"safetensors": json.dumps(short, separators=(",", ":"))})
+
+
+@page(methods=ACTS)
+def trace(request: HttpRequest) -> HttpResponse:
+    """Takes a trace and returns what a question needs of it, short enough for an address."""
+    raw = request.read(trace_file.MOST_BYTES + 1)
+    try:
+        if len(raw) > trace_file.MOST_BYTES:
+            raise RefusedError("trace", planner_form.too_large(trace_file.MOST_BYTES))
+        found = trace_file.read(raw.decode("utf-8"))
+    except ValueError:
+        return JsonResponse({"problem": _("This is not text that can be read. Give CSV or JSON lines.")}, status=422)
+    except RefusedError as error:
+        return JsonResponse({"problem": _at_field(error.message, error.fields.get("trace", ""))}, status=422)
+    kept = json.dumps(recorded.as_values(found), separators=(",", ":"))
+    return JsonResponse({"trace": kept, "kind": "rates" if found.input is None else "lengths"})
 
 
 def _answered(values: Values) -> dict[str, Any]:
@@ -93,11 +115,13 @@ def _answered(values: Values) -> dict[str, Any]:
         asked = planner_form.read(values)
         question = inputs.read(asked)
         found = answers.estimate(question)
-        capacity = answers.capacity_of(found.question, question)
+        capacity = answers.capacity_of(found.question, found.asked, question, found.trials)
     except RefusedError as error:
-        return {"error": error, "problems": _problems(error), "taken": {}}
+        hint = sentences.said_right(error.hint)
+        return {"error": error, "hint": hint, "problems": _problems(error), "taken": {}}
     best = capacity.needed.best if capacity.needed else None
     plan = best.plan if best is not None and best.split == found.split else None
+    start = starting.of(found, question, plan)
     return {
         "answer": found,
         "ledger": found.ledger,
@@ -105,14 +129,18 @@ def _answered(values: Values) -> dict[str, Any]:
         "knee": planner_answer.knee_point(found.chosen),
         "knee_all": None if found.chosen is None else found.chosen.knee.concurrency * found.chosen.copies,
         "bar": planner_answer.bar(found),
+        "stages": planner_answer.stages(found),
+        "candidates": planner_answer.candidates(found),
+        "asked": found.asked,
         "faces": planner_answer.faces(found),
         "curves": planner_answer.curves(found),
         "rejected": planner_answer.rejected(found),
         "capacity": capacity,
         "currency": "USD" if question.price_per_hour is None else "",
-        "ceiling": found.ledger.concurrency_ceiling(max(1, round(question.input_tokens + question.output_tokens))),
+        "ceiling": found.ledger.concurrency_ceiling(found.asked.request_tokens),
         "at_full_length": found.ledger.concurrency(found.ledger.setup.max_model_len),
-        "new_url": planner_answer.new_deployment(found, question, plan),
+        "start": start,
+        "new_url": planner_answer.new_deployment(start),
         "taken": planner_answer.taken(found),
         "problems": {},
         "rest": rest.call("POST", "planner/estimate/", {name: one for name, one in asked.items() if one}),
@@ -123,7 +151,9 @@ def _problems(error: RefusedError) -> dict[str, str]:
     """What is wrong at each field: the sentence that was made for it, or the domain's and what would be right."""
     if error.code == planner_form.CODE:
         return error.fields
-    told = sentences.said(error.message)
-    return {
-        name: told if right in told else f"{told} ({sentences.said(right)})" for name, right in error.fields.items()
-    }
+    return {name: _at_field(error.message, right) for name, right in error.fields.items()}
+
+
+def _at_field(message: str, right: str) -> str:
+    told = sentences.said(message)
+    return told if not right or right in message else f"{told} ({sentences.said_right(right)})"

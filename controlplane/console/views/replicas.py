@@ -19,9 +19,11 @@ from controlplane.console.lists import Column
 from controlplane.console.views.progress import begun, of_replica
 from controlplane.deployments import selectors
 from controlplane.deployments.models import Engine, Replica
+from controlplane.deployments.services import predictions
 from controlplane.deployments.services import replicas as services
 from controlplane.domain.access import LOGS
 from controlplane.domain.errors import RefusedError
+from controlplane.domain.ledger import measured
 from controlplane.lib import engine_log, valkey
 
 _LINES = 200
@@ -121,18 +123,33 @@ def _accelerators(row: Replica) -> str:
     return ", ".join(f"{number} × {name}" if number > 1 else name for name, number in names.items())
 
 
-def _facts(row: Replica) -> list[tuple[str, str, Any]]:
-    """What was measured, as (label, how to write it, value)."""
-    labels = {
-        "engine_version": (_("Engine version"), "text"),
-        "start_s": (_("Time to ready"), "duration"),
-        "weights_bytes": (_("Weights"), "gib"),
-        "kv_cache_bytes": (_("KV cache"), "gib"),
-        "kv_cache_tokens": (_("KV cache"), "tokens"),
-        "kv_block_size_tokens": (_("KV block"), "tokens"),
-        "max_concurrency": (_("Requests of full length at once"), "number"),
-    }
-    return [(label, form, row.facts[name]) for name, (label, form) in labels.items() if row.facts.get(name) is not None]
+def _facts(row: Replica) -> list[tuple[str, str, Any, str]]:
+    """What was measured, as (label, how to write it, value, where it is from)."""
+    facts = predictions.facts_of(row)
+    seen = measured.of_engine(facts)
+    utilization = None if seen.utilization is None or _is_on_cores(row) else seen.utilization * 100
+    found: list[tuple[str, str, str, Any]] = [
+        ("engine_version", _("Engine version"), "text", facts.engine_version),
+        ("start_s", _("Time to ready"), "duration", facts.start_s),
+        ("weights_bytes", _("Weights"), "gib", seen.weights_bytes),
+        ("kv_cache_bytes", _("KV cache"), "gib", seen.kv_cache_bytes),
+        ("kv_cache_tokens", _("KV cache"), "tokens", seen.kv_cache_tokens),
+        ("gpu_blocks", _("KV blocks"), "count", seen.gpu_blocks),
+        ("block_tokens", _("KV block"), "tokens", seen.block_tokens),
+        ("cache_dtype", _("Type of the KV cache"), "text", seen.cache_dtype),
+        ("utilization", _("Share of the accelerator"), "percent", utilization),
+        ("max_concurrency", _("Requests of full length at once"), "number", seen.max_concurrency),
+    ]
+    return [
+        (label, form, value, ledger_rows.source(seen.sources, name))
+        for name, label, form, value in found
+        if value is not None
+    ]
+
+
+def _is_on_cores(row: Replica) -> bool:
+    """An engine on CPU cores names a share of a card that it has not."""
+    return any(one.get("kind") == "cpu" for one in row.assigned)
 
 
 def _drain(row: Replica, values: Values, back: str) -> Dialog:

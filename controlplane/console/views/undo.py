@@ -85,6 +85,14 @@ def _pool(who: Actor, back: Back) -> object:
     return nodes.move(actor=who, name=back.name, pool=back.values["pool"], expected_version=back.version)
 
 
+def _labels(who: Actor, back: Back) -> object:
+    return nodes.label(actor=who, name=back.name, labels=back.values["labels"], expected_version=back.version)
+
+
+def _card_price(who: Actor, back: Back) -> object:
+    return nodes.price(actor=who, name=back.name, expected_version=back.version, **back.values)
+
+
 def _card(who: Actor, back: Back) -> object:
     return nodes.cordon_accelerator(actor=who, node=back.name, expected_version=back.version, **back.values)
 
@@ -112,6 +120,8 @@ COUNTERS = {
     "wish": Counter(_wish, _deployment_page),
     "node": Counter(_node, _node_page),
     "pool": Counter(_pool, _node_page),
+    "labels": Counter(_labels, _node_page),
+    "card_price": Counter(_card_price, _node_page),
     "card": Counter(_card, _node_page),
     "freeze": Counter(_freeze, _overview),
     **{kind: Counter(*counter) for kind, counter in rule_undo.COUNTERS.items()},

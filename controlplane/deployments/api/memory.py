@@ -54,7 +54,10 @@ class LedgerSerializer(PredictedSerializer):
         help_text="The first two numbers: with accelerator and family, what is learned for."
     )
     family = serializers.CharField(help_text="Of the model.")
-    measured = Facts(help_text="What the engine said; empty before it was ready.")
+    measured = Facts(
+        help_text="What the engine said; empty before it was ready. `sources` says of each value whether it is from "
+        "the log, the metrics or both, `contradictions` where these two differ."
+    )
     error = Facts(help_text="Measured / predicted - 1, of each sum.")
     made_at = serializers.DateTimeField()
     measured_at = serializers.DateTimeField(allow_null=True)

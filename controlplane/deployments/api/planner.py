@@ -15,7 +15,7 @@ from controlplane.api import parsers, schema
 from controlplane.api.serializers import Facts, StrictSerializer, Text, Truth, Whole, Words
 from controlplane.api.views import ApiView
 from controlplane.deployments.api.planner_answers import PlannerAnswerSerializer, PlannerCapacitySerializer
-from controlplane.deployments.planner import answers, inputs
+from controlplane.deployments.planner import answers, inputs, starting
 from controlplane.deployments.planner.fields import MOST_FILE_BYTES
 from controlplane.domain.parallelism.question import PURPOSES
 
@@ -41,6 +41,19 @@ class Real(serializers.FloatField):
 @extend_schema_field({"type": "object", "additionalProperties": True})
 class Files(serializers.Field[Any, Any, Any, Any]):
     """An index, or headers."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        """Returns it as it is; the planner reads it."""
+        return data
+
+    def to_representation(self, value: Any) -> Any:
+        """Returns it as it is."""
+        return value
+
+
+@extend_schema_field({"oneOf": [{"type": "string"}, {"type": "object"}]})
+class Recording(serializers.Field[Any, Any, Any, Any]):
+    """A trace as text, or what is kept of one."""
 
     def to_internal_value(self, data: Any) -> Any:
         """Returns it as it is; the planner reads it."""
@@ -80,7 +93,7 @@ class PlannerBody(StrictSerializer):
     cards_per_node = _whole()
     nodes = _whole()
     link_group = _whole("Cards that NVLink joins; 1 = PCIe alone.")
-    price_per_hour = _real("Of one card.")
+    price_per_hour = _real("Of one card; null = that of the nodes with such cards, else a typical rent.")
     dtype = _text()
     quantization = _text()
     kv_cache_dtype = _text()
@@ -95,12 +108,23 @@ class PlannerBody(StrictSerializer):
     enforce_eager = _truth()
     foreign_gib = _real("Held by other processes on each card.")
     reserve_gib = _real("To be left free on each card.")
-    input_tokens = _real("Mean length of prompts; 1000 when left out.")
-    output_tokens = _real("Mean length of answers; 300 when left out.")
+    attention_copies = _whole("Groups of ranks with attention of their own over one set of experts.")
+    expert_parallel = _truth("Whole experts on ranks.")
+    input_tokens = _real("Mean length of prompts; 1000 when left out, and percentiles and a trace too.")
+    input_p50 = _real("Percentiles take the place of the mean; the 50th is needed for the others.")
+    input_p95 = _real()
+    input_p99 = _real()
+    output_tokens = _real("Mean length of answers; 300 when left out, and percentiles and a trace too.")
+    output_p50 = _real()
+    output_p95 = _real()
+    output_p99 = _real()
+    trace = Recording(
+        required=False, allow_null=True, help_text="CSV or JSON lines as text, or `workload.trace` of an answer."
+    )
     purpose = Words(required=False, choices=_PURPOSES)
     ttft_ms = _real("Objective: mean time to first token.")
     tpot_ms = _real("Objective: mean time per output token.")
-    peak_requests_per_s = _real()
+    peak_requests_per_s = _real("Takes the place of a trace's rates.")
     mean_requests_per_s = _real()
     safety_factor = _real("Of what a replica carries, what is counted on at the peak.")
     utilization_target = _real("Of what replicas carry, what the mean load may use.")
@@ -125,7 +149,10 @@ class EstimateView(_PlannerView):
     @schema.acts("plan_estimate", PlannerAnswerSerializer, PlannerBody, conditional=False)
     def post(self, request: Request) -> Response:
         """Returns the ledger, the curve with its knee, what would be if, and ranked splits; changes nothing."""
-        return Response(PlannerAnswerSerializer(answers.estimate(self.asked())).data)
+        asked = self.asked()
+        answer = answers.estimate(asked)
+        deployment = starting.of(answer, asked)
+        return Response(PlannerAnswerSerializer(answer, context={"start": deployment}).data)
 
 
 class CapacityView(_PlannerView):

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from controlplane.deployments.api.planner_parts import (
+    PlannedPartSerializer,
+    StageSerializer,
+    StartSerializer,
+    WorkloadSerializer,
+)
 from controlplane.deployments.planner.answers import Answer, Capacity
 
 
@@ -18,15 +25,6 @@ class SplitSerializer(serializers.Serializer[Any]):
     attention_copies = serializers.IntegerField(help_text="Above 1: data-parallel attention over one set of experts.")
     expert_parallel = serializers.BooleanField(source="experts")
     cards = serializers.IntegerField()
-
-
-class PlannedPartSerializer(serializers.Serializer[Any]):
-    """A piece of one card's memory."""
-
-    name = serializers.CharField(
-        help_text="foreign, weights, adapters, non_torch, activation, graphs, kv_cache, reserve, unused."
-    )
-    size_bytes = serializers.IntegerField()
 
 
 class VerdictSerializer(serializers.Serializer[Any]):
@@ -165,7 +163,11 @@ class PlannerAnswerSerializer(serializers.Serializer[Answer]):
     split = SplitSerializer()
     split_was_given = serializers.BooleanField()
     copies = serializers.IntegerField()
+    workload = WorkloadSerializer(source="asked")
+    length_warning = serializers.CharField()
     ledger = PlannedLedgerSerializer()
+    stages = StageSerializer(many=True)
+    deployment = serializers.SerializerMethodField()
     runs = serializers.SerializerMethodField()
     why_not = serializers.CharField()
     curve = PointSerializer(source="chosen.curve", many=True, default=list)
@@ -176,6 +178,11 @@ class PlannerAnswerSerializer(serializers.Serializer[Answer]):
     rejected = SplitRejectionSerializer(source="ranking.rejected", many=True)
     sentence = serializers.CharField(source="ranking.sentence")
     assumptions = serializers.ListField(child=serializers.CharField())
+
+    @extend_schema_field(StartSerializer)
+    def get_deployment(self, answer: Answer) -> dict[str, Any]:
+        """Returns what would be started."""
+        return dict(StartSerializer(self.context["start"]).data)
 
     def get_runs(self, answer: Answer) -> bool:
         """Returns whether the asked split runs."""
@@ -241,5 +248,6 @@ class CarriedSerializer(serializers.Serializer[Any]):
 class PlannerCapacitySerializer(serializers.Serializer[Capacity]):
     """Both ways. `needed` is null without `peak_requests_per_s`."""
 
+    workload = WorkloadSerializer(source="asked")
     needed = NeededSerializer(allow_null=True)
     carried = CarriedSerializer()

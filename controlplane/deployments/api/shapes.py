@@ -12,6 +12,7 @@ from controlplane.deployments import selectors
 from controlplane.deployments.models import Deployment, DesiredState, Engine, Replica, ReplicaState, ReplicaTransition
 from controlplane.deployments.wish import DeploymentWish
 from controlplane.domain.access import LOGS
+from controlplane.domain.desired import attention_copies
 
 _EXTERNAL = "Only of an external endpoint."
 
@@ -83,7 +84,7 @@ class DeploymentBody(StrictSerializer):
     desired_state = Words(DesiredState.choices, default=DesiredState.RUNNING.value)
     replicas = Whole(default=1, min_value=0, max_value=100_000)
     accelerators_per_replica = Whole(
-        required=False, min_value=1, max_value=100_000, help_text="By default tensor times pipeline parallel."
+        required=False, min_value=1, max_value=100_000, help_text="By default what the degrees of parallelism take."
     )
     tensor_parallel = Whole(default=1, min_value=1, max_value=10_000)
     pipeline_parallel = Whole(default=1, min_value=1, max_value=10_000)
@@ -102,7 +103,8 @@ class DeploymentBody(StrictSerializer):
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Fills in how many accelerators a replica takes."""
-        attrs.setdefault("accelerators_per_replica", attrs["tensor_parallel"] * attrs["pipeline_parallel"])
+        ranks = attrs["tensor_parallel"] * attrs["pipeline_parallel"] * attention_copies(attrs["settings"])
+        attrs.setdefault("accelerators_per_replica", ranks)
         return attrs
 
 

@@ -156,17 +156,23 @@ def _routed(row: Replica, deployment: Deployment, spec: Mapping[str, Any], node:
     if deployment.engine == Engine.EXTERNAL:
         return RoutedReplica(row.pk, external.api_url(spec["external_url"]), deployment.external_key, model)
     settings = spec.get("settings", {})
+    copies = _positive(settings.get("data_parallel_size")) or 1  # each with a cache and seats of its own
     return RoutedReplica(
         row.pk,
         row.url,
         row.key,
         model,
         node.name if node else "",
-        kv_capacity_tokens=_positive(row.facts.get("kv_cache_tokens")),
-        max_num_seqs=_positive(settings.get("max_num_seqs")),
+        kv_capacity_tokens=_times(copies, row.facts.get("kv_cache_tokens")),
+        max_num_seqs=_times(copies, settings.get("max_num_seqs")),
         engine_version=str(row.facts.get("engine_version") or ""),
         takes_priority=settings.get("scheduling_policy") == "priority",
     )
+
+
+def _times(copies: int, value: object) -> int | None:
+    known = _positive(value)
+    return None if known is None else copies * known
 
 
 def _positive(value: object) -> int | None:

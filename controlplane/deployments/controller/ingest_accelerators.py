@@ -50,6 +50,7 @@ def steady(seen: AcceleratorObserved) -> tuple[Any, ...]:
     return (
         seen.uuid, seen.index, seen.kind, seen.name, seen.address, seen.memory_total_bytes, seen.power_limit_w,
         seen.mig_enabled, seen.numa_node, seen.bandwidth_bytes_per_s, foreign, slices,
+        seen.uncorrected_errors, seen.remap_pending, seen.remap_failed,
     )  # fmt: skip
 
 

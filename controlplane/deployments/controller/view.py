@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from controlplane.deployments.models import Deployment, DesiredState, Engine, Replica
 from controlplane.deployments.services import freeze, ledgers
 from controlplane.deployments.services.deployments import STOP_DRAIN_S
+from controlplane.domain import card_health
 from controlplane.domain.placement import Site, Slot, make_of
 from controlplane.domain.reconcile import Member, Wanted
 from controlplane.domain.topology import Topology, TopologyError
@@ -121,6 +122,7 @@ def _site(node: Node, slots: tuple[Slot, ...], now: float) -> Site:
         slots=slots,
         labels=node.labels,
         topology=_topology(node),
+        card_price_per_hour=node.card_price_per_hour,
     )
 
 
@@ -136,7 +138,7 @@ def _topology(node: Node) -> Topology | None:
 
 
 def _slot(row: Accelerator) -> Slot:
-    unusable = "cordoned" if row.cordoned else ""
+    unusable = "cordoned" if row.cordoned else card_health.why_unfit(row.observed)
     if row.observed.get("mig_enabled"):
         unusable = "split into MIG slices"
     return Slot(

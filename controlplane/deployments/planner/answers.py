@@ -12,21 +12,25 @@ from dataclasses import dataclass, replace
 
 from controlplane.deployments.planner import question as questions
 from controlplane.deployments.planner import subject as subjects
+from controlplane.deployments.planner import workload
 from controlplane.deployments.planner.inputs import Inputs
 from controlplane.deployments.planner.subject import Subject
+from controlplane.deployments.planner.workload import Asked
 from controlplane.domain.capacity import sizing
 from controlplane.domain.capacity.sizing import Sizing, Supply
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.ledger import what_if
 from controlplane.domain.ledger.result import Ledger
 from controlplane.domain.ledger.what_if import PrecisionRow, TriangleRow
-from controlplane.domain.parallelism import candidate, copy_ledger, layout, ranking, rejection, speed
+from controlplane.domain.parallelism import candidate, copy_ledger, layout, ranking, rejection, speed, stages, trials
 from controlplane.domain.parallelism.candidate import Candidate
 from controlplane.domain.parallelism.copies import Fitting
 from controlplane.domain.parallelism.layout import Layout
 from controlplane.domain.parallelism.question import Question
 from controlplane.domain.parallelism.ranking import Ranking
 from controlplane.domain.parallelism.split import Split
+from controlplane.domain.parallelism.stages import Stage
+from controlplane.domain.parallelism.trials import Trials
 
 _FIELDS = {
     "kv_cap_bytes": "kv_cache_memory_gib",
@@ -60,10 +64,20 @@ class Answer:
     precisions: tuple[PrecisionRow, ...]
     lengths: tuple[tuple[TriangleRow, ...], ...]
     seats: tuple[tuple[TriangleRow, ...], ...]
+    asked: Asked
+    stages: tuple[Stage, ...]
+    trials: Trials  # for what else is asked about the same requests
+    price_note: str = ""  # whose price was taken where none is given
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*self.ledger.assumptions, *self.question.assumptions())))
+        notes = (*self.asked.notes, *((self.price_note,) if self.price_note else ()))
+        return tuple(dict.fromkeys((*notes, *self.ledger.assumptions, *self.question.assumptions())))
+
+    @property
+    def length_warning(self) -> str:
+        """What is wrong with the longest requests; the empty text where nothing is known to be."""
+        return self.asked.warning(self.ledger.setup.max_model_len)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +86,7 @@ class Capacity:
 
     needed: Sizing | None
     carried: Supply
+    asked: Asked
 
 
 def estimate(inputs: Inputs) -> Answer:
@@ -82,44 +97,52 @@ def estimate(inputs: Inputs) -> Answer:
 
 def _estimate(inputs: Inputs) -> Answer:
     subject = subjects.find(inputs)
-    question = questions.of(inputs, subject)
-    ranked = ranking.rank(question)
+    asked = workload.of(inputs)
+    standing = questions.standing_of(inputs)
+    question = questions.of(inputs, subject, asked, standing)
+    tried = Trials(question)
+    ranked = ranking.rank(question, tried)
     split = _split(inputs, ranked)
-    given = inputs.tensor_parallel is not None or inputs.pipeline_parallel is not None
     known = next((one for one in ranked.candidates if one.split == split), None)
     ledger = copy_ledger.of(question, split) if known is None else known.ledger
     place = layout.lie(split, question.hardware)
-    chosen, why_not = (known, "") if known is not None else _worked_out(question, split, ledger, place)
+    chosen, why_not = (known, "") if known is not None else _worked_out(question, split, ledger, place, tried)
     return Answer(
         subject=subject,
         question=question,
         split=split,
-        split_was_given=given,
+        split_was_given=inputs.split_was_given,
         copies=place.copies,
-        ledger=ledger,
+        ledger=replace(ledger, advice=(*ledger.advice, *standing.advice)),
         chosen=chosen,
         why_not=why_not,
         ranking=ranked,
         precisions=_precisions(question, split, ledger, place, chosen),
         lengths=_faces(ledger, _lengths(ledger), [ledger.setup.max_num_seqs]),
         seats=_faces(ledger, [ledger.setup.max_model_len], _seats(ledger)),
+        asked=asked,
+        stages=stages.of(ledger, split.ranks),
+        trials=tried,
+        price_note=standing.note if inputs.price_per_hour is None else "",
     )
 
 
 def capacity(inputs: Inputs) -> Capacity:
     """Both directions of the capacity plan. Raises RefusedError naming the field."""
     with told_by_field():
-        question = questions.of(inputs, subjects.find(inputs))
-    return capacity_of(question, inputs)
+        asked = workload.of(inputs)
+        question = questions.of(inputs, subjects.find(inputs), asked, questions.standing_of(inputs))
+    return capacity_of(question, asked, inputs)
 
 
-def capacity_of(question: Question, inputs: Inputs) -> Capacity:
-    """The same for a question that is already there."""
+def capacity_of(question: Question, asked: Asked, inputs: Inputs, tried: Trials | None = None) -> Capacity:
+    """The same for a question that is already there, with what was tried for it."""
+    tried = trials.of(question, tried)
     with told_by_field():
-        demand, policy = questions.demand_of(inputs), questions.policy_of(inputs)
+        demand, policy = asked.demand(), questions.policy_of(inputs)
         policy.check()
-        needed = None if demand is None else sizing.size(question, demand, policy)
-        return Capacity(needed, sizing.carry(question, policy))
+        needed = None if demand is None else sizing.size(question, demand, policy, tried)
+        return Capacity(needed, sizing.carry(question, policy, tried), asked)
 
 
 @contextmanager
@@ -134,15 +157,21 @@ def told_by_field() -> Iterator[None]:
 
 def _split(inputs: Inputs, ranked: Ranking) -> Split:
     """As asked; else the best one, or where none runs the one that came nearest: the most cards that lacked memory."""
-    if inputs.tensor_parallel is not None or inputs.pipeline_parallel is not None:
-        return Split(inputs.tensor_parallel or 1, inputs.pipeline_parallel or 1)
-    if ranked.best is not None:
-        return ranked.best.split
+    if inputs.split_was_given:
+        tensor, copies = inputs.tensor_parallel or 1, inputs.attention_copies or 1
+        experts = (bool(inputs.expert_parallel) or copies > 1) and tensor * copies > 1
+        return Split(tensor, inputs.pipeline_parallel or 1, copies, experts)
+    wished = inputs.expert_parallel
+    best = next((one for one in ranked.candidates if wished in (None, one.split.experts)), ranked.best)
+    if best is not None:
+        return best.split
     memory = [one.split for one in ranked.rejected if one.code == "memory" and one.split.pipeline == 1]
     return max(memory, key=lambda split: split.cards, default=Split())
 
 
-def _worked_out(question: Question, split: Split, ledger: Ledger, place: Layout) -> tuple[Candidate | None, str]:
+def _worked_out(
+    question: Question, split: Split, ledger: Ledger, place: Layout, tried: Trials
+) -> tuple[Candidate | None, str]:
     """A split that the ranking left out, with its figures where it runs at all."""
     lengths = question.load.lengths
     wrong = (
@@ -152,7 +181,7 @@ def _worked_out(question: Question, split: Split, ledger: Ledger, place: Layout)
     )
     if wrong is not None:
         return None, wrong.reason
-    return candidate.work_out(question, Fitting(split, place, ledger)), ""
+    return candidate.work_out(question, Fitting(split, place, ledger), tried), ""
 
 
 def _precisions(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 LONGEST_TEXT = 200
-MOST_FILE_BYTES = 2 * 1024 * 1024  # of a pasted config.json or an uploaded index
+MOST_FILE_BYTES = 2 * 1024 * 1024  # of a pasted config.json, an uploaded index or a trace
 GPU_GIB = 4096.0
 
 
@@ -29,6 +29,7 @@ NUMBERS: tuple[Number, ...] = (
     Number("price_per_hour", 0, 1e6),
     Number("tensor_parallel", 1, 1024, whole=True),
     Number("pipeline_parallel", 1, 1024, whole=True),
+    Number("attention_copies", 1, 1024, whole=True),
     Number("max_model_len", 1, 100_000_000, whole=True),
     Number("max_num_seqs", 1, 100_000, whole=True),
     Number("max_num_batched_tokens", 1, 10_000_000, whole=True),
@@ -37,7 +38,13 @@ NUMBERS: tuple[Number, ...] = (
     Number("foreign_gib", 0, GPU_GIB),
     Number("reserve_gib", 0, GPU_GIB),
     Number("input_tokens", 1, 2e7, usual=1000),
+    Number("input_p50", 1, 2e7),
+    Number("input_p95", 1, 2e7),
+    Number("input_p99", 1, 2e7),
     Number("output_tokens", 1, 2e7, usual=300),
+    Number("output_p50", 1, 2e7),
+    Number("output_p95", 1, 2e7),
+    Number("output_p99", 1, 2e7),
     Number("ttft_ms", 0, 1e9, above=True),
     Number("tpot_ms", 0, 1e9, above=True),
     Number("peak_requests_per_s", 0, 1e7, above=True),
@@ -48,4 +55,5 @@ NUMBERS: tuple[Number, ...] = (
 )
 BY_NAME = {number.name: number for number in NUMBERS}
 TEXTS = ("variant", "model", "gpu", "dtype", "quantization", "kv_cache_dtype", "vllm_version", "purpose")
-FLAGS = ("enforce_eager", "survive_node_loss")
+FLAGS = ("enforce_eager", "survive_node_loss", "expert_parallel")
+PERCENTILES = (50, 95, 99)  # of lengths that may be given

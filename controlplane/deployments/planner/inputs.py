@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from itertools import pairwise
 
-from controlplane.deployments.planner.fields import BY_NAME, FLAGS, LONGEST_TEXT, NUMBERS, TEXTS
+from controlplane.deployments.planner.fields import BY_NAME, FLAGS, LONGEST_TEXT, NUMBERS, PERCENTILES, TEXTS
+from controlplane.domain.capacity import recorded, trace_file
+from controlplane.domain.capacity.recorded import Recorded
 from controlplane.domain.footprint import engine_rules
 from controlplane.domain.parallelism.bounds import Bounds
 from controlplane.domain.parallelism.question import PURPOSES
@@ -18,7 +21,8 @@ class Inputs:
     """Set-up, workload and policy. None = not given: the engine's default, or whatever suits best.
 
     One of `variant`, `model` and `config` says which model; `safetensors` makes its weights exact. GiB are 2**30 bytes
-    of one card, rates requests a second, lengths means in tokens.
+    of one card, rates requests a second, lengths tokens: means, or percentiles in their place. `trace` has lengths and
+    rates, of which given rates take the place.
     """
 
     variant: str = ""
@@ -37,6 +41,8 @@ class Inputs:
     vllm_version: str = ""
     tensor_parallel: int | None = None
     pipeline_parallel: int | None = None
+    attention_copies: int | None = None
+    expert_parallel: bool | None = None
     max_model_len: int | None = None
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
@@ -45,8 +51,15 @@ class Inputs:
     enforce_eager: bool | None = None
     foreign_gib: float | None = None
     reserve_gib: float | None = None
-    input_tokens: float = 1000
-    output_tokens: float = 300
+    input_tokens: float | None = None
+    input_p50: float | None = None
+    input_p95: float | None = None
+    input_p99: float | None = None
+    output_tokens: float | None = None
+    output_p50: float | None = None
+    output_p95: float | None = None
+    output_p99: float | None = None
+    trace: Recorded | None = None
     purpose: str = "interactive"
     ttft_ms: float | None = None
     tpot_ms: float | None = None
@@ -56,6 +69,17 @@ class Inputs:
     utilization_target: float = 0.6
     hot_share: float = 0.7
     survive_node_loss: bool = True
+
+    @property
+    def split_was_given(self) -> bool:
+        """Whether any degree of parallelism was; whole experts or not is a choice among splits."""
+        given = (self.tensor_parallel, self.pipeline_parallel, self.attention_copies)
+        return any(one is not None for one in given)
+
+    def percentiles(self, side: str) -> dict[int, float]:
+        """The given percentiles of `input` or `output`: percentile -> tokens."""
+        found = {percentile: getattr(self, f"{side}_p{percentile}") for percentile in PERCENTILES}
+        return {percentile: tokens for percentile, tokens in found.items() if tokens is not None}
 
 
 NAMES = tuple(one.name for one in fields(Inputs))
@@ -94,6 +118,9 @@ def read(values: Mapping[str, object]) -> Inputs:
     if isinstance(version, str) and engine_rules.parse_version(version) is None:
         bounds.refuse("vllm_version", version, "a version such as 0.32")
     _check_one_model(bounds, found)
+    _check_split(bounds, found)
+    for side in ("input", "output"):
+        _check_lengths(bounds, found, side)
     bounds.settle()
     return Inputs(**found)  # type: ignore[arg-type]
 
@@ -109,6 +136,15 @@ def _check_files(values: Mapping[str, object], bounds: Bounds, found: dict[str, 
         if not isinstance(files, Mapping | list):
             bounds.refuse("safetensors", files, "an index (model.safetensors.index.json), or headers")
         found["safetensors"] = files
+    trace = values.get("trace")
+    if trace is None or trace == "":
+        return
+    if isinstance(trace, str):
+        found["trace"] = trace_file.read(trace)
+    elif isinstance(trace, Mapping):
+        found["trace"] = recorded.read(trace)
+    else:
+        bounds.refuse("trace", trace, "a trace as text, or what an earlier answer says of it")
 
 
 def _check_one_model(bounds: Bounds, found: Mapping[str, object]) -> None:
@@ -117,6 +153,39 @@ def _check_one_model(bounds: Bounds, found: Mapping[str, object]) -> None:
         bounds.refuse("model", None, "the name of a well-known model, or variant, or config")
     if len(given) > 1:
         bounds.refuse(given[1], "given", f"left out where {given[0]} is given")
+
+
+def _check_split(bounds: Bounds, found: Mapping[str, object]) -> None:
+    copies = found.get("attention_copies", 1)
+    if not isinstance(copies, int) or copies <= 1:
+        return
+    if found.get("expert_parallel") is False:
+        bounds.refuse("expert_parallel", False, "true, or left out, where attention_copies is above 1")
+    if found.get("pipeline_parallel", 1) != 1:
+        bounds.refuse("attention_copies", copies, "1 where pipeline_parallel is above 1")
+
+
+def _check_lengths(bounds: Bounds, found: Mapping[str, object], side: str) -> None:
+    """One way to say a length: a mean, percentiles, or a trace that has it."""
+    mean = f"{side}_tokens"
+    names = [f"{side}_p{percentile}" for percentile in PERCENTILES]
+    given = [name for name in names if name in found]
+    if any(name in bounds.wrong for name in (mean, *names)):
+        return
+    trace = found.get("trace")
+    if isinstance(trace, Recorded) and trace.input is not None:
+        for name in (mean, *given):
+            if name in found:
+                bounds.refuse(name, found[name], "left out where a trace has the lengths")
+        return
+    if given and mean in found:
+        bounds.refuse(mean, found[mean], "left out where percentiles are given")
+    if given and names[0] not in found:
+        bounds.refuse(names[0], None, "given where a higher percentile is")
+    for lower, higher in pairwise(given):
+        low, high = found[lower], found[higher]
+        if isinstance(low, int | float) and isinstance(high, int | float) and high < low:
+            bounds.refuse(higher, high, f"at least {low:g}, which is {lower}")
 
 
 def usual(name: str) -> float | None:

@@ -6,39 +6,56 @@ from dataclasses import replace
 
 from controlplane.deployments.planner.inputs import CODE, Inputs
 from controlplane.deployments.planner.subject import Subject
-from controlplane.deployments.services import ledgers
-from controlplane.domain.capacity import demand, lengths
-from controlplane.domain.capacity.demand import Demand
+from controlplane.deployments.planner.workload import Asked
+from controlplane.deployments.services import fleet_cards, ledgers
+from controlplane.deployments.services.fleet_cards import Standing
 from controlplane.domain.capacity.policy import Policy
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.footprint import cards, engine_rules
 from controlplane.domain.ledger import setup
 from controlplane.domain.ledger.corrections import Correction, CorrectionKey
 from controlplane.domain.ledger.setup import GIB, Wishes
+from controlplane.domain.parallelism.bounds import Bounds
 from controlplane.domain.parallelism.hardware import Hardware
 from controlplane.domain.parallelism.question import Load, Question
 from controlplane.domain.performance.curve import Objective
-from controlplane.domain.performance.setup import Workload
 from controlplane.domain.specs import precision
+from controlplane.domain.specs.model import ModelFacts
 
 
-def of(inputs: Inputs, subject: Subject) -> Question:
-    """Everything but the split, which the ranking finds. Raises RefusedError naming the field."""
+def of(inputs: Inputs, subject: Subject, asked: Asked, standing: Standing | None = None) -> Question:
+    """Everything but the split, which the ranking finds. Raises RefusedError naming the field.
+
+    `standing` is what the fleet says of the card that is asked about: its price counts where none is given.
+    """
     facts = subject.facts
     setup.check_split(facts, inputs.tensor_parallel or 1, inputs.pipeline_parallel or 1)
-    asked = inputs.quantization or subject.quantization or None
+    _check_experts(facts, inputs)
+    stored = inputs.quantization or subject.quantization or None
     question = Question(
         model=facts,
-        precision=precision.parse(inputs.dtype or subject.dtype or None, asked, inputs.kv_cache_dtype or None, facts),
-        hardware=_hardware(inputs),
+        precision=precision.parse(inputs.dtype or subject.dtype or None, stored, inputs.kv_cache_dtype or None, facts),
+        hardware=_hardware(inputs, standing or Standing()),
         rules=engine_rules.rules_for(inputs.vllm_version or None, utilization=None),
-        load=Load(Workload(inputs.input_tokens, inputs.output_tokens), inputs.peak_requests_per_s),
+        load=Load(asked.workload(), asked.peak_requests_per_s),
         purpose="offline" if inputs.purpose == "offline" else "interactive",
-        wishes=_wishes(inputs),
+        wishes=_wishes(inputs, asked),
         objective=Objective(inputs.ttft_ms, inputs.tpot_ms),
     )
     question.check()
     return replace(question, correction=_learned(question))
+
+
+def _check_experts(facts: ModelFacts, inputs: Inputs) -> None:
+    """A model without experts has nothing that copies of its attention would share."""
+    if facts.experts is not None:
+        return
+    bounds = Bounds(CODE)
+    if (inputs.attention_copies or 1) > 1:
+        bounds.refuse("attention_copies", inputs.attention_copies, "1: this model has no experts that copies share")
+    if inputs.expert_parallel:
+        bounds.refuse("expert_parallel", True, "left out: this model has no experts")
+    bounds.settle()
 
 
 def _learned(question: Question) -> Correction:
@@ -46,15 +63,6 @@ def _learned(question: Question) -> Correction:
     version = ".".join(str(part) for part in question.rules.version[:2])
     key = CorrectionKey(version, question.hardware.accelerator.name, question.model.family)
     return ledgers.correction_for(key)
-
-
-def demand_of(inputs: Inputs) -> Demand | None:
-    """The demand that is planned for; None where no rate is given."""
-    if inputs.peak_requests_per_s is None:
-        return None
-    prompts = lengths.of_mean(inputs.input_tokens, "input_tokens")
-    answers = lengths.of_mean(inputs.output_tokens, "output_tokens")
-    return demand.of_rates(inputs.peak_requests_per_s, inputs.mean_requests_per_s, prompts, answers)
 
 
 def policy_of(inputs: Inputs) -> Policy:
@@ -67,7 +75,13 @@ def policy_of(inputs: Inputs) -> Policy:
     )
 
 
-def _hardware(inputs: Inputs) -> Hardware:
+def standing_of(inputs: Inputs) -> Standing:
+    """What the fleet says of the card that is asked about; nothing of one that is not known."""
+    facts = cards.resolve(inputs.gpu or None, inputs.gpu_memory_total_gib, needed=False).facts
+    return Standing() if facts is None else fleet_cards.of_make(facts.name)
+
+
+def _hardware(inputs: Inputs, standing: Standing) -> Hardware:
     card = cards.resolve(inputs.gpu or None, inputs.gpu_memory_total_gib)
     if card.facts is None:
         right = 'a card of the list, such as "H100 80GB" or "RTX 4090"'
@@ -83,12 +97,12 @@ def _hardware(inputs: Inputs) -> Hardware:
         cards_per_node=inputs.cards_per_node,
         nodes=inputs.nodes,
         link_group=inputs.link_group,
-        price_per_hour=inputs.price_per_hour,
+        price_per_hour=standing.price_per_hour if inputs.price_per_hour is None else inputs.price_per_hour,
         total_bytes=None if given is None else round(given * GIB),
     )
 
 
-def _wishes(inputs: Inputs) -> Wishes:
+def _wishes(inputs: Inputs, asked: Asked) -> Wishes:
     def size(gib: float | None) -> int:
         return round((gib or 0) * GIB)
 
@@ -102,6 +116,6 @@ def _wishes(inputs: Inputs) -> Wishes:
         kv_cap_bytes=None if cap is None else size(cap),
         foreign_bytes=size(inputs.foreign_gib),
         reserve_bytes=size(inputs.reserve_gib),
-        mean_request_tokens=max(1, round(inputs.input_tokens + inputs.output_tokens)),
+        mean_request_tokens=asked.request_tokens,
         length_must_fit=inputs.max_model_len is not None,
     )

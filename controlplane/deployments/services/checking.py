@@ -13,7 +13,7 @@ from controlplane.catalog.models import Variant
 from controlplane.deployments.models import DesiredState, Engine
 from controlplane.deployments.wish import DeploymentWish
 from controlplane.domain import labels, names
-from controlplane.domain.desired import EngineSpec
+from controlplane.domain.desired import EngineSpec, attention_copies
 from controlplane.domain.errors import RefusedError
 from controlplane.fleet.models import Pool
 from engine_adapters import registry
@@ -106,6 +106,14 @@ def _find_variant(address: str, problems: dict[str, str]) -> Variant | None:
     return found
 
 
+def _ranks_told(wish: DeploymentWish) -> str:
+    degrees = f"Tensor parallel {wish.tensor_parallel} times pipeline parallel {wish.pipeline_parallel}"
+    copies = attention_copies(wish.settings)
+    if copies > 1:
+        return f"{degrees} times {copies} copies of attention uses {wish.ranks}."
+    return f"{degrees} uses {wish.ranks}."
+
+
 def _external_problems(wish: DeploymentWish) -> dict[str, str]:
     found = external.check_endpoint(wish.external_url, wish.external_model, wish.external_key or "")
     problems = {problem.field: problem.message for problem in found}
@@ -127,11 +135,8 @@ def _managed_problems(wish: DeploymentWish) -> dict[str, str]:
             problems[field] = f"Give 1 to {MAX_ACCELERATORS}."
     if not 1 <= wish.accelerators_per_replica <= MAX_ACCELERATORS:
         problems["accelerators_per_replica"] = f"Give 1 to {MAX_ACCELERATORS}."
-    elif not problems and wish.accelerators_per_replica != wish.tensor_parallel * wish.pipeline_parallel:
-        ranks = wish.tensor_parallel * wish.pipeline_parallel
-        problems["accelerators_per_replica"] = (
-            f"Tensor parallel {wish.tensor_parallel} times pipeline parallel {wish.pipeline_parallel} uses {ranks}."
-        )
+    elif not problems and wish.accelerators_per_replica != wish.ranks:
+        problems["accelerators_per_replica"] = _ranks_told(wish)
     if wish.external_url or wish.external_model:
         problems["external_url"] = "Only an external endpoint has a URL and a model name of its own."
     for problem in registry.get(wish.engine).validate(wish.settings):

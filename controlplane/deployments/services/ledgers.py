@@ -18,7 +18,7 @@ from typing import Any
 from controlplane.catalog.models import Variant
 from controlplane.deployments.models import Engine, LedgerRow
 from controlplane.deployments.services import model_facts
-from controlplane.domain.desired import SettingValue
+from controlplane.domain.desired import SettingValue, attention_copies
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.footprint import cards, engine_rules
 from controlplane.domain.footprint.cards import Card
@@ -27,8 +27,10 @@ from controlplane.domain.ledger.corrections import Comparison, Correction, Corre
 from controlplane.domain.ledger.measured import Measured
 from controlplane.domain.ledger.result import Ledger
 from controlplane.domain.ledger.setup import Setup, Wishes
+from controlplane.domain.parallelism import copy_ledger
 from controlplane.domain.placement import Asked, Make
 from controlplane.domain.specs import precision
+from controlplane.domain.specs.model import ModelFacts
 from controlplane.fleet.models import Accelerator
 from engine_adapters.vllm import argv
 from engine_adapters.vllm.settings import split_extra
@@ -48,6 +50,12 @@ class Known:
     ledger: Ledger
     uncorrected: Ledger
     claim_bytes: int | None
+    copies: int = 1  # groups of ranks in a replica that each have a cache of their own
+
+    def ceiling(self, mean_request_tokens: int) -> int | None:
+        """Requests of a mean length that a whole replica takes at once."""
+        each = self.ledger.concurrency_ceiling(mean_request_tokens)
+        return None if each is None else each * self.copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +95,7 @@ def of_spec(
         if error.code == "parallelism":
             return Impossible(error.message)
         return NotKnown(error.message)
-    return Known(ledger, uncorrected, _claim_bytes(ledger, make))
+    return Known(ledger, uncorrected, _claim_bytes(ledger, make), attention_copies(spec.get("settings", {})))
 
 
 def asked(variant: Variant | None, spec: Mapping[str, Any], make: Make) -> Asked:
@@ -156,7 +164,18 @@ def _setup(
         known.facts,
     )
     rules = engine_rules.rules_for(make.engine_version or None)
-    return setup.resolve(known.facts, kinds, _card(make), rules, _wishes(settings, spec, make, mean))
+    _check_experts(known.facts, settings)
+    asked = _wishes(settings, spec, make, mean)
+    facts, wishes = copy_ledger.with_copies(known.facts, asked, rules, attention_copies(settings))
+    return setup.resolve(facts, kinds, _card(make), rules, wishes)
+
+
+def _check_experts(facts: ModelFacts, settings: Mapping[str, SettingValue]) -> None:
+    """What the engine itself refuses at its start."""
+    if settings.get("enable_expert_parallel") is True and facts.experts is None:
+        right = "left out: this model has no experts"
+        sentence = "This model has no experts that could be placed on ranks: leave enable_expert_parallel out."
+        raise RefusedError("parallelism", sentence, fields={"enable_expert_parallel": right})
 
 
 def _card(make: Make) -> Card:

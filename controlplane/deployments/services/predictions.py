@@ -8,9 +8,9 @@ from typing import Any
 from django.utils import timezone
 
 from controlplane.deployments.models import Deployment, LedgerRow, Replica, Revision
-from controlplane.deployments.services import ledgers, mean_request
+from controlplane.deployments.services import ledgers, mean_request, starts
 from controlplane.deployments.services.ledgers import Known
-from controlplane.domain.ledger import measured
+from controlplane.domain.ledger import advice, measured
 from controlplane.domain.ledger.corrections import Comparison, CorrectionKey
 from controlplane.domain.ledger.measured import Measured
 from controlplane.domain.ledger.result import Ledger
@@ -30,16 +30,17 @@ def write(deployment: Deployment, replica_id: str, node: Node, card: Accelerator
     spec = deployment.revision.spec
     found = ledgers.of_spec(deployment.variant, spec, make, mean_request_tokens=mean)
     values = {"deployment": deployment.name, **columns(found, mean), "claim_bytes": memory_bytes}
+    values["advice"] = [*values.get("advice", []), *(asdict(one) for one in advice.in_turn(starts.beside(replica_id)))]
     LedgerRow.objects.update_or_create(replica=replica_id, defaults=values)
 
 
 def complete(row: Replica, facts: EngineFacts) -> None:
     """Writes what a ready engine measured beside what was predicted; the first start of a replica counts."""
     kept = LedgerRow.objects.filter(replica=row.pk, measured_at=None).first()
-    if kept is None or (facts.weights_bytes is None and facts.kv_cache_bytes is None and facts.kv_cache_tokens is None):
-        return
     seen = measured.of_engine(facts)
-    kept.measured = {name: value for name, value in asdict(seen).items() if value is not None}
+    if kept is None or not seen.sources:
+        return
+    kept.measured = {name: value for name, value in asdict(seen).items() if value not in (None, (), {})}
     kept.measured_at = timezone.now()
     found = _again(row) if not kept.why_unknown else None
     if isinstance(found, Known):
@@ -94,7 +95,7 @@ def columns(found: ledgers.Answer, mean_tokens: int | None) -> dict[str, Any]:
         "claim_bytes": found.claim_bytes,
         "predicted": shown(ledger),
         "correction": {**asdict(ledger.correction), "sentence": ledger.correction.sentence},
-        "concurrency_ceiling": ledger.concurrency_ceiling(mean),
+        "concurrency_ceiling": found.ceiling(mean),
         "mean_request_tokens": mean,
         "advice": [asdict(one) for one in ledger.advice],
         "assumptions": [*ledger.assumptions, *notes],

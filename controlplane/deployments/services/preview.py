@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import asdict
 from typing import Any
 
+from django.db.models import QuerySet
+
 from controlplane.deployments.models import Engine
-from controlplane.deployments.services import checking, ledgers, mean_request, predictions
+from controlplane.deployments.services import checking, ledgers, mean_request, predictions, starts
 from controlplane.deployments.wish import DeploymentWish
 from controlplane.domain.desired import AssignedAccelerator
+from controlplane.domain.ledger import advice
 from controlplane.fleet.models import Accelerator
 from engine_adapters import registry
 from engine_adapters.base import LaunchPlace
 
 MOST_MAKES = 8
+_MAKE = ("name", "kind", "memory_total_bytes")
 
 
 def preview_ledgers(wish: DeploymentWish, name: str = "preview") -> list[dict[str, Any]]:
@@ -31,14 +37,31 @@ def preview_ledgers(wish: DeploymentWish, name: str = "preview") -> list[dict[st
         if wish.engine == Engine.SIMULATED
         else rows.exclude(kind=Accelerator.Kind.SIMULATED)
     )
-    one_of_each = fitting.order_by("name", "kind", "memory_total_bytes", "pk")
+    one_of_each = fitting.order_by(*_MAKE, "pk")
+    waits = _waits(fitting)
     found: list[dict[str, Any]] = []
-    for row in one_of_each.distinct("name", "kind", "memory_total_bytes")[:MOST_MAKES]:
+    for row in one_of_each.distinct(*_MAKE)[:MOST_MAKES]:
         make = ledgers.make_of_row(row, wish.engine)
         answer = ledgers.of_spec(checked.variant, checked.spec, make, mean_request_tokens=mean)
         place = {"accelerator": row.name, "kind": row.kind, "memory_total_bytes": row.memory_total_bytes}
-        found.append({**place, **_EMPTY, **predictions.columns(answer, mean), "accelerator": row.name})
+        columns = {**_EMPTY, **predictions.columns(answer, mean)}
+        told = waits.get((row.name, row.kind, row.memory_total_bytes), [])
+        found.append({**columns, **place, "advice": [*columns["advice"], *told]})
     return found
+
+
+def _waits(cards: QuerySet[Accelerator]) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
+    """Advice by make, where engines are starting on cards of it."""
+    starting = starts.on(cards)
+    if not starting:
+        return {}
+    makes = {pk: tuple(make) for pk, *make in cards.order_by().values_list("pk", *_MAKE)}
+    return {
+        make: [
+            asdict(one) for one in advice.would_wait([one for one in starting if makes.get(one.card) == make], count)
+        ]
+        for make, count in Counter(makes.values()).items()
+    }
 
 
 _EMPTY: dict[str, Any] = {

@@ -17,13 +17,15 @@ MOST_PERCENTILES = 100
 class Lengths:
     """Tokens. `mean_square` is the mean of squares: long answers stay longer, so they are met more often than asked.
 
-    `p95` where it is known.
+    Percentiles where they are known.
     """
 
     mean: float
     mean_square: float
     p95: float | None = None
     assumption: str = ""
+    p50: float | None = None
+    p99: float | None = None
 
 
 def of_mean(mean: float, field: str = "output_tokens") -> Lengths:
@@ -49,7 +51,8 @@ def of_percentiles(percentiles: Mapping[float, float] | Mapping[int, float], fie
         square += share * (short * short + short * long + long * long) / 3
     highest = max(percentiles)
     note = f"{field} above the {highest:g}th percentile were taken to be as long as it."
-    return Lengths(mean, square, _at(knots, 95.0), note if highest < 100 else "")
+    p50, p95, p99 = (_at(knots, one) if one <= highest else None for one in (50.0, 95.0, 99.0))
+    return Lengths(mean, square, p95, note if highest < 100 else "", p50, p99)
 
 
 def of_values(values: Sequence[float], field: str = "output_tokens") -> Lengths:
@@ -64,9 +67,9 @@ def of_values(values: Sequence[float], field: str = "output_tokens") -> Lengths:
     bounds.settle()
     tokens = sorted(max(1.0, float(value)) for value in values)
     count = len(tokens)
-    return Lengths(
-        sum(tokens) / count, sum(value * value for value in tokens) / count, tokens[min(count - 1, int(0.95 * count))]
-    )
+    p50, p95, p99 = (tokens[min(count - 1, int(share * count))] for share in (0.5, 0.95, 0.99))
+    square = sum(value * value for value in tokens) / count
+    return Lengths(sum(tokens) / count, square, p95, "", p50, p99)
 
 
 def _knots(percentiles: object, field: str) -> list[tuple[float, float]]:

@@ -62,21 +62,12 @@ def work_out(demand: Demand, replica: Replica, policy: Policy | None = None, sit
     needed = max(at_peak, at_mean, 1)
     spare = _spare(needed, replica, policy, site, steps)
     hot = _hot(needed, at_mean, spare, policy, steps)
-    total = needed + spare
-    if total > MOST_REPLICAS:
-        right = f"what {MOST_REPLICAS:,} replicas carry, at most"
-        raise RefusedError(
-            "capacity",
-            f"{total:,} replicas would be needed, which can't be meant.",
-            fields={"peak_requests_per_s": right},
-        )
-    nodes = site.nodes_for(total, replica)
-    if spare and site.replicas_a_node(replica):
-        nodes = max(nodes, 2)
+    total = _checked(needed + spare)
     cards = total * replica.cards
     working = f"Replicas x cards of each: {total} x {replica.cards} = {cards}."
     steps.append(Step("cards", "Cards", working, cards, "cards"))
-    month = _month(cards, hot * replica.cards, policy, site, steps)
+    month, hot_month = _month(cards, hot * replica.cards, policy, site, steps)
+    carried = total * replica.requests_per_s
     return Plan(
         replicas=total,
         cards=cards,
@@ -85,17 +76,31 @@ def work_out(demand: Demand, replica: Replica, policy: Policy | None = None, sit
         cold_replicas=total - hot,
         cold_cards=(total - hot) * replica.cards,
         spare_replicas=spare,
-        nodes=nodes,
-        utilization_at_peak=demand.peak_requests_per_s / (total * replica.requests_per_s),
-        utilization_at_mean=_share(demand.mean_requests_per_s, total * replica.requests_per_s),
+        nodes=_nodes(total, spare, replica, site),
+        utilization_at_peak=demand.peak_requests_per_s / carried,
+        utilization_at_mean=_share(demand.mean_requests_per_s, carried),
         in_flight_at_peak=_in_flight(demand, replica, steps),
-        cost_per_month=month[0],
-        hot_cost_per_month=month[1],
+        cost_per_month=month,
+        hot_cost_per_month=hot_month,
         cost_per_million_tokens=_per_million(demand, cards, site),
         steps=tuple(steps),
         reasons=_reasons(demand, at_peak, at_mean, spare, total - hot),
         advice=(*policy.advice(), *_advice(demand)),
     )
+
+
+def _checked(replicas: int) -> int:
+    if replicas <= MOST_REPLICAS:
+        return replicas
+    right = f"what {MOST_REPLICAS:,} replicas carry, at most"
+    sentence = f"{replicas:,} replicas would be needed, which can't be meant."
+    raise RefusedError("capacity", sentence, fields={"peak_requests_per_s": right})
+
+
+def _nodes(replicas: int, spare: int, replica: Replica, site: Site) -> int:
+    """Nodes that the replicas take; spare ones that share a node with all others would be lost with it."""
+    found = site.nodes_for(replicas, replica)
+    return max(found, 2) if spare and site.replicas_a_node(replica) else found
 
 
 def _at_peak(demand: Demand, replica: Replica, policy: Policy, steps: list[Step]) -> int:

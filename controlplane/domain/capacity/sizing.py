@@ -16,12 +16,13 @@ from controlplane.domain.capacity.plan import Plan
 from controlplane.domain.capacity.policy import Policy
 from controlplane.domain.capacity.supply import Replica
 from controlplane.domain.ledger.result import Ledger
-from controlplane.domain.parallelism import copies, speed
+from controlplane.domain.parallelism import copies, trials
 from controlplane.domain.parallelism.copies import Fitting
 from controlplane.domain.parallelism.figures import figure
 from controlplane.domain.parallelism.question import Load, Question
 from controlplane.domain.parallelism.rejection import Rejection
 from controlplane.domain.parallelism.split import Split
+from controlplane.domain.parallelism.trials import Trials
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +61,21 @@ class Supply:
     sentence: str
 
 
-def size(question: Question, demand: Demand, policy: Policy | None = None) -> Sizing:
+def size(question: Question, demand: Demand, policy: Policy | None = None, held: Trials | None = None) -> Sizing:
     """Replicas and cards for a demand on nodes as the question's; a copy may span as many of them as it names.
 
-    The question's load is not read: the demand's lengths are taken. Raises RefusedError naming the field.
+    The question's load is not read: the demand's lengths are taken; splits of `held` are not tried again. Raises
+    RefusedError naming the field.
     """
     question = replace(question, load=Load(demand.workload()))
     question.check()
     site = sites.of(question.hardware)
-    found, rejected = copies.fitting(question)
+    tries = trials.of(question, held)
+    found, rejected = tries.fitting()
     kept, needless = copies.without_needless_pipelines(question, found)
     options = []
     for fitting in kept:
-        tried = _replica(question, fitting)
+        tried = _replica(tries, fitting)
         if isinstance(tried, Rejection):
             rejected.append(tried)
         else:
@@ -83,18 +86,20 @@ def size(question: Question, demand: Demand, policy: Policy | None = None) -> Si
     return Sizing(tuple(options), tuple(rejected + needless), _sized(question, options, rejected), notes)
 
 
-def carry(question: Question, policy: Policy | None = None) -> Supply:
+def carry(question: Question, policy: Policy | None = None, held: Trials | None = None) -> Supply:
     """The load that the question's cards carry within its objective, for requests as long as its load's.
 
+    Splits of `held` are not tried again.
     Of pipelines the shortest of each kind is looked at, needed or not, so more cards never carry less.
     """
     question = replace(question, load=Load(question.load.lengths))
     question.check()
     site = sites.of(question.hardware)
-    found, rejected = copies.fitting(question)
+    tries = trials.of(question, held)
+    found, rejected = tries.fitting()
     best: tuple[Fitting, Replica, Carried] | None = None
-    for fitting in copies.without_deeper_pipelines(found):
-        tried = _replica(question, fitting)
+    for fitting in found:
+        tried = _replica(tries, fitting)
         if isinstance(tried, Rejection):
             rejected.append(tried)
             continue
@@ -111,10 +116,9 @@ def carry(question: Question, policy: Policy | None = None) -> Supply:
     return Supply(fitting.split, fitting.ledger, replica, carries, tuple(rejected), sentence)
 
 
-def _replica(question: Question, fitting: Fitting) -> Replica | Rejection:
+def _replica(tries: Trials, fitting: Fitting) -> Replica | Rejection:
     """What one copy carries within the objective, as predicted."""
-    copy = speed.Copy(question, fitting.split, fitting.ledger, fitting.layout)
-    found = speed.of(copy, question.target)
+    _copy, found = tries.speed(fitting)
     point = found.carried
     if point is None:
         first = found.points[0]

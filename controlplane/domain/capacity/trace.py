@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from controlplane.domain.capacity import lengths
-from controlplane.domain.capacity.demand import Demand
+from controlplane.domain.capacity.demand import MOST_RATE, Demand
+from controlplane.domain.capacity.recorded import Recorded
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.parallelism.bounds import Bounds
-from controlplane.domain.parallelism.figures import figure
 
 MOST_REQUESTS = 5_000_000
 USUAL_WINDOW_S = 60.0  # bursts shorter than a window are left to the queue and to head-room
+_COARSE_S = 1.0  # times that are further apart say nothing about single seconds
 _RIGHT = "rows of (arrival in seconds, input tokens, output tokens), at least two at different times"
-_BURSTY = 5.0  # busiest second to mean, from which it is pointed out
+_RIGHT_RATES = "rows of (start of a window in seconds, requests a second in it), rising, at least two"
 
 Row = tuple[float, float, float]  # arrival_s, input_tokens, output_tokens
 
@@ -23,26 +25,64 @@ def demand_of(rows: Iterable[Sequence[float]], *, peak_window_s: float = USUAL_W
 
     Raises RefusedError naming `trace` and the row, or `peak_window_s`.
     """
-    checked = _checked(rows)
+    return recorded(_checked(rows), peak_window_s=peak_window_s).demand()
+
+
+def recorded(rows: Sequence[Row], *, peak_window_s: float = USUAL_WINDOW_S) -> Recorded:
+    """What rows that are numbers in bounds show. Raises RefusedError for fewer than two different times."""
     bounds = Bounds("capacity")
     bounds.number("peak_window_s", peak_window_s, 0, 1e7, above=True)
-    arrivals = sorted(row[0] for row in checked)
+    arrivals = sorted(row[0] for row in rows)
     span = arrivals[-1] - arrivals[0] if arrivals else 0.0
     if span <= 0:
-        bounds.refuse("trace", checked, _RIGHT)
+        bounds.refuse("trace", rows, _RIGHT)
     bounds.settle()
     window = min(peak_window_s, span)
     mean = len(arrivals) / span
-    peak = max(mean, most_within(arrivals, window) / window)
-    prompts, answers = [row[1] for row in checked], [max(1.0, row[2]) for row in checked]
+    prompts, answers = [row[1] for row in rows], [max(1.0, row[2]) for row in rows]
     met = sum(answer * (prompt + answer / 2) for prompt, answer in zip(prompts, answers, strict=True)) / sum(answers)
-    return Demand(
-        peak_requests_per_s=peak,
+    step = min(later - earlier for earlier, later in pairwise(arrivals) if later > earlier)
+    coarse = step > _COARSE_S and len(set(arrivals)) < len(arrivals)
+    return Recorded(
+        requests=len(arrivals),
+        span_s=span,
+        window_s=window,
+        peak_requests_per_s=max(mean, most_within(arrivals, window) / window),
         mean_requests_per_s=mean,
         input=lengths.of_values(prompts, "input_tokens"),
         output=lengths.of_values(answers, "output_tokens"),
         decoding_context_tokens=met,
-        seen=_seen(arrivals, mean, peak, window),
+        busiest_second=None if coarse else most_within(arrivals, 1.0),
+        step_s=step if coarse else None,
+    )
+
+
+def of_rates(rows: Sequence[tuple[float, float]]) -> Recorded:
+    """What rates of windows show, each (start in seconds, requests a second until the next one starts).
+
+    The last window is as long as the one before. Raises RefusedError naming `trace`.
+    """
+    bounds = Bounds("capacity")
+    starts = [row[0] for row in rows]
+    if len(rows) < 2 or any(later <= earlier for earlier, later in pairwise(starts)):
+        bounds.refuse("trace", rows, _RIGHT_RATES)
+    for number, row in enumerate(rows):
+        bounds.number(f"trace[{number}].rate", row[1], 0, MOST_RATE)
+    bounds.settle()
+    widths = [later - earlier for earlier, later in pairwise(starts)]
+    widths.append(widths[-1])
+    span = sum(widths)
+    requests = sum(width * row[1] for width, row in zip(widths, rows, strict=True))
+    if requests < 2:
+        bounds.refuse("trace", rows, "rates above 0")
+        bounds.settle()
+    busiest = max(range(len(rows)), key=lambda number: rows[number][1])
+    return Recorded(
+        requests=requests,
+        span_s=span,
+        window_s=widths[busiest],
+        peak_requests_per_s=max(rows[busiest][1], requests / span),
+        mean_requests_per_s=requests / span,
     )
 
 
@@ -54,20 +94,6 @@ def most_within(arrivals: Sequence[float], window_s: float) -> int:
             first += 1
         most = max(most, last - first + 1)
     return most
-
-
-def _seen(arrivals: Sequence[float], mean: float, peak: float, window: float) -> tuple[str, ...]:
-    said = [
-        f"{len(arrivals):,} requests in {figure(arrivals[-1] - arrivals[0])} s: {figure(mean)} a second on average, "
-        f"{figure(peak)} in the busiest {window:g} s ({peak / mean:.1f} times the mean)."
-    ]
-    second = most_within(arrivals, 1.0)
-    if window > 1 and second > _BURSTY * mean:
-        said.append(
-            f"The busiest second brings {second} requests, {second / mean:.0f} times the mean: the queue has to take "
-            "that, or time to first token suffers. Plan with a shorter peak window where it may not."
-        )
-    return tuple(said)
 
 
 def _checked(rows: object) -> list[Row]:

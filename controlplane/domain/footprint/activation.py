@@ -42,10 +42,12 @@ class ActivationPeak:
 
     @property
     def peak_bytes(self) -> int:
+        """The largest part, in bytes: they do not happen at once."""
         return max(self.forward_bytes, self.sampling_bytes, self.encoder_bytes)
 
     @property
     def reason(self) -> str:
+        """What the peak comes from, as a part of a sentence."""
         largest = max(
             (self.forward_bytes, "the forward pass of a full token budget"),
             (self.sampling_bytes, "the sampler's logits of a full batch"),

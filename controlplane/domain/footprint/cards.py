@@ -34,6 +34,7 @@ class Card:
 
     @property
     def is_cpu(self) -> bool:
+        """Whether it is a group of CPU cores, by its name: their memory is the machine's."""
         return "cpu" in self.name.lower().replace("-", " ").split()
 
     @property

@@ -9,9 +9,12 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from controlplane.domain.specs.fields import shown
+
 Version = tuple[int, int, int]
 
 NEWEST: Version = (0, 32, 0)
+_LATEST_KNOWN = (0, 33)
 BEFORE_092: Version = (0, 12, 0)  # a version of the middle of the time in which 0.90 was the default utilization
 _V0_USUAL: Version = (0, 7, 0)
 _NUMBER = re.compile(r"(?<!\d)v?(\d{1,3})\.(\d{1,3})(?:\.(\d{1,4}))?")
@@ -28,10 +31,12 @@ class EngineRules:
 
     @property
     def label(self) -> str:
+        """The version as people write it: "0.32"."""
         return ".".join(str(part) for part in self.version[:2])
 
     @property
     def default_utilization(self) -> float:
+        """Share of the card that is taken when none is given: 0.92 from 0.23 on, 0.90 before."""
         return 0.92 if self.version >= (0, 23, 0) else 0.90
 
     @property
@@ -157,10 +162,18 @@ def rules_for(
             generation = "V0"
         elif asked == "V1":
             generation = "V1"
-        return EngineRules(version, generation)
+        return EngineRules(version, generation, _of_later(version))
+    why = f"vllm_version {shown(version_text)} names no version" if version_text else "vllm_version is not given"
     if asked == "V0":
-        return EngineRules(_V0_USUAL, "V0", "vllm_version is not given; the rules of V0 in 0.7 were taken.")
+        return EngineRules(_V0_USUAL, "V0", f"{why}; the rules of V0 in 0.7 were taken.")
     if utilization is not None and utilization == 0.90 and oldest_for_model < BEFORE_092:
-        reason = "vllm_version is not given; 0.12 was taken: gpu_memory_utilization 0.90 was the default before 0.23."
+        reason = f"{why}; 0.12 was taken: gpu_memory_utilization 0.90 was the default before 0.23."
         return EngineRules(BEFORE_092, "V1", reason)
-    return EngineRules(NEWEST, "V1", f"vllm_version is not given; the rules of {NEWEST[0]}.{NEWEST[1]} were taken.")
+    return EngineRules(NEWEST, "V1", f"{why}; the rules of {NEWEST[0]}.{NEWEST[1]} were taken.")
+
+
+def _of_later(version: Version) -> str:
+    if version[:2] <= _LATEST_KNOWN:
+        return ""
+    told, known = (".".join(str(part) for part in one[:2]) for one in (version, _LATEST_KNOWN))
+    return f"Version {told} is later than {known}, the latest whose rules are known; those of {known} were taken."

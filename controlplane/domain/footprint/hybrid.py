@@ -50,6 +50,7 @@ class KvLayout:
 
     @property
     def hybrid(self) -> bool:
+        """Whether layers keep different things, so that a token has no fixed size."""
         return len(self.groups) > 1 or any(group.window_tokens is not None for group in self.groups)
 
     @property
@@ -58,6 +59,7 @@ class KvLayout:
         return min((group.block_tokens for group in self.groups if group.block_tokens), default=BLOCK_TOKENS)
 
     def blocks_for(self, length_tokens: int) -> int:
+        """Blocks that one request of so many tokens takes of the pool at most, over all groups."""
         return sum(group.blocks(length_tokens, self.in_flight_tokens) for group in self.groups)
 
     def needed_bytes(self, length_tokens: int) -> int:
@@ -69,6 +71,7 @@ class KvLayout:
         return available_bytes - self.null_blocks * self.bytes_per_block
 
     def pool_blocks(self, available_bytes: int) -> int:
+        """Whole blocks in so many bytes; 0 for none or less, and where blocks have no bytes."""
         return max(0, available_bytes) // self.bytes_per_block if self.bytes_per_block else 0
 
     def longest_tokens(self, available_bytes: int, bound: int = _LONGEST) -> int:

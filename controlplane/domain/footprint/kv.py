@@ -16,7 +16,6 @@ from controlplane.domain.specs.kv_precision import KvPrecision
 from controlplane.domain.specs.model import AttentionKind, Layers, StateShape
 
 _CONV_ROWS = 3  # kernels of 4 in every published recurrent layer: 3 earlier inputs are kept
-_SPARSE_FP8_ENTRY_BYTES = 656  # 512 FP8, 16 bytes of scales, 64 BF16
 _RECURRENT = ("mamba2", "gated_delta", "linear")
 _STATELESS = ("none", "encoder")
 
@@ -36,6 +35,7 @@ class KvBucket:
 
     @property
     def recurrent(self) -> bool:
+        """Whether it keeps a state of fixed size instead of something for each token."""
         return self.state_bytes > 0
 
 
@@ -86,11 +86,7 @@ def _of_layer(
 
 def _latent(layer: Layers, precision: KvPrecision, rules: EngineRules) -> list[KvBucket]:
     align = rules.mla_entry_alignment_bytes
-    packed = (
-        bool(layer.indexer_elements) and precision.name == "fp8"
-    )  # sparse kernels know FP8 in their own layout alone
-    latent = _SPARSE_FP8_ENTRY_BYTES if packed else precision.latent_bytes(layer.latent_elements)
-    entry = -(-latent // align) * align
+    entry = -(-precision.latent_bytes(layer.latent_elements) // align) * align
     found = [KvBucket("mla", 0, entry)]
     if layer.indexer_elements:
         found.append(KvBucket("mla", 0, precision.indexer_bytes(layer.indexer_elements)))

@@ -39,6 +39,7 @@ class WeightShare:
 
     @property
     def loaded_bytes(self) -> int:
+        """All weights that the rank loads, offloaded ones too."""
         parts = self.experts_bytes + self.embedding_bytes + self.tower_bytes + self.rest_bytes
         return parts + self.rotary_bytes + self.draft_bytes
 
@@ -49,6 +50,7 @@ class WeightShare:
 
     @property
     def on_accelerator_bytes(self) -> int:
+        """What of it stays on the accelerator, without the layer that is visiting."""
         return self.loaded_bytes - self.offloaded_bytes
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from controlplane.domain.footprint.hybrid import KvLayout
@@ -25,8 +26,17 @@ class Advice:
     sentence: str
 
 
-def give(setup: Setup, budget: Budget, layout: KvLayout, *, starting_beside: int = 0) -> tuple[Advice, ...]:
-    """Advice in the order of settings; `starting_beside` counts engines that start on the same card now."""
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """A replica that starts, or waits to, on a card (any value that tells cards apart)."""
+
+    replica: str
+    deployment: str
+    card: int
+
+
+def give(setup: Setup, budget: Budget, layout: KvLayout) -> tuple[Advice, ...]:
+    """Advice in the order of settings."""
     found: list[Advice] = []
     total, available = budget.total_bytes, budget.available_bytes
     if total and available is not None:
@@ -44,13 +54,34 @@ def give(setup: Setup, budget: Budget, layout: KvLayout, *, starting_beside: int
                 f"holds: the rest would be preempted and computed again. Lower it to {max(1, carried)}."
             )
             found.append(Advice("max_num_seqs_beyond_cache", "max_num_seqs", sentence))
-    if starting_beside:
-        sentence = (
-            "Another engine is starting on this card. Each measures free memory while it starts, so both get their "
-            "cache wrong: start them one after the other."
-        )
-        found.append(Advice("two_starts_on_one_card", "accelerator", sentence))
     return tuple(found)
+
+
+def in_turn(starting: Sequence[Starting]) -> tuple[Advice, ...]:
+    """Advice for a replica that was placed on accelerators where others are starting; nothing without any."""
+    if not starting:
+        return ()
+    first, more = starting[0], len(starting) - 1
+    others = f" and {more} more" if more else ""
+    sentence = (
+        f"Replica {first.replica} of {first.deployment}{others} was starting, or waited to start, on the same card "
+        "when this one was placed. Each engine measures free memory while it starts, so the node starts them one after "
+        "another: this one waits its turn."
+    )
+    return (Advice("two_starts_on_one_card", "accelerator", sentence),)
+
+
+def would_wait(starting: Sequence[Starting], cards: int) -> tuple[Advice, ...]:
+    """Advice before a placement: on some of `cards` of one make others are starting; nothing without any."""
+    if not starting:
+        return ()
+    first, busy = starting[0], len({one.card for one in starting})
+    sentence = (
+        f"An engine is starting, or waits to start, on {busy} of {cards} cards of this make, such as replica "
+        f"{first.replica} of {first.deployment}. Each measures free memory while it starts, so a node starts them one "
+        "after another: a replica that is placed there waits its turn."
+    )
+    return (Advice("two_starts_on_one_card", "accelerator", sentence),)
 
 
 def _shares(setup: Setup, budget: Budget, total: int, available: int) -> list[Advice]:

@@ -72,7 +72,7 @@ def _decide(setup: Setup, budget: Budget, layout: KvLayout) -> Verdict:
     needed = layout.needed_bytes(setup.max_model_len)
     if available <= 0:
         return Verdict(False, "no_room_for_cache", _no_room(budget))
-    usable = layout.usable_bytes(available)
+    usable = max(layout.usable_bytes(available), 0)
     compared = f"{_gib(needed)} GiB for one request of {setup.max_model_len} tokens"
     if needed > usable:
         return Verdict(False, "one_request", f"{compared} is more than the {_gib(usable)} GiB left for the cache.")

@@ -32,10 +32,13 @@ class Ledger:
 
     @property
     def available_bytes(self) -> int | None:
+        """Bytes left for the cache, of one accelerator; below 0 where the rest alone is too much, None = memory not
+        known."""
         return self.budget.available_bytes
 
     @property
     def blocks(self) -> int | None:
+        """Blocks of the pool, as the engine logs them; None where the card's memory is not known."""
         available = self.budget.available_bytes
         return None if available is None else self.layout.pool_blocks(available)
 

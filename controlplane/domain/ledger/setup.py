@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from controlplane.domain.errors import RefusedError
+from controlplane.domain.footprint import sparse_latent
 from controlplane.domain.footprint.cards import Card
 from controlplane.domain.footprint.engine_rules import EngineRules
 from controlplane.domain.specs.model import Layers, ModelFacts
@@ -83,6 +84,7 @@ class Setup:
 
     @property
     def kv_cap_bytes(self) -> int | None:
+        """The hard cap of the cache in bytes of one accelerator, of bytes or of a share of the card; None = no cap."""
         if self.wishes.kv_cap_bytes is not None:
             return self.wishes.kv_cap_bytes
         if self.wishes.kv_cap_share is not None and self.card.total_bytes is not None:
@@ -91,6 +93,7 @@ class Setup:
 
     @property
     def length_was_given(self) -> bool:
+        """Whether max_model_len was asked for, so that the engine refuses to start rather than shorten it."""
         return self.wishes.max_model_len is not None
 
     @property
@@ -99,6 +102,7 @@ class Setup:
         return self.model.layers + (self.draft.layers if self.draft else ())
 
     def with_length(self, max_model_len: int) -> Setup:
+        """The same set-up with another max_model_len in tokens."""
         return replace(self, max_model_len=max_model_len)
 
 
@@ -125,7 +129,7 @@ def resolve(model: ModelFacts, precision: Precision, card: Card, rules: EngineRu
         notes.append("enforce_eager is not given; CUDA graphs were assumed.")
     return Setup(
         model=model,
-        precision=precision,
+        precision=_as_kept(precision, model, card, rules, notes),
         card=card,
         rules=rules,
         tensor_parallel=tensor,
@@ -140,6 +144,15 @@ def resolve(model: ModelFacts, precision: Precision, card: Card, rules: EngineRu
         draft=draft_of(model, wishes.speculative, notes),
         assumptions=tuple(notes),
     )
+
+
+def _as_kept(precision: Precision, model: ModelFacts, card: Card, rules: EngineRules, notes: list[str]) -> Precision:
+    """The precision with the cache as this engine keeps it on this card."""
+    capability = card.facts.compute_capability if card.facts is not None else None
+    kept, note = sparse_latent.of_engine(precision.kv, rules, capability, model.family)
+    if note:
+        notes.append(note)
+    return replace(precision, kv=kept)
 
 
 def _batch(

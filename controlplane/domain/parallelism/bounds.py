@@ -7,6 +7,8 @@ from math import isfinite
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.specs.fields import shown
 
+_NOTHING = shown(None)
+
 
 class Bounds:
     """Collects what is wrong; `settle` raises one RefusedError that names every wrong field."""
@@ -18,7 +20,7 @@ class Bounds:
 
     def number(self, field: str, value: object, least: float, most: float, *, above: bool = False) -> None:
         """A finite number from `least` (or above it) to `most`; None is not one."""
-        right = f"a number {'above' if above else 'from'} {least:g} {'and up to' if above else 'to'} {most:g}"
+        right = f"a number above {least:g} and up to {most:g}" if above else f"a number from {least:g} to {most:g}"
         if isinstance(value, bool) or not isinstance(value, int | float) or not _within(value, least, most, above):
             self.refuse(field, value, right)
 
@@ -48,7 +50,8 @@ class Bounds:
             hint = "; ".join(f"{field}: {right}" for field, right in self.wrong.items())
             if len(self.wrong) == 1:
                 ((field, value),) = self.given.items()
-                raise RefusedError(self.code, f"{field} is {value}, which can't be.", hint=hint, fields=self.wrong)
+                sentence = f"{field} is missing." if value == _NOTHING else f"{field} is {value}, which can't be."
+                raise RefusedError(self.code, sentence, hint=hint, fields=self.wrong)
             fields = ", ".join(self.wrong)
             raise RefusedError(self.code, f"These values can't be: {fields}.", hint=hint, fields=self.wrong)
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from controlplane.domain.ledger.result import Ledger
-from controlplane.domain.parallelism import cost, speed
+from controlplane.domain.parallelism import cost, speed, trials
 from controlplane.domain.parallelism.copies import Fitting
 from controlplane.domain.parallelism.layout import Layout
 from controlplane.domain.parallelism.question import Load, Question
 from controlplane.domain.parallelism.split import Split
+from controlplane.domain.parallelism.trials import Trials
 from controlplane.domain.performance.curve import Knee, Point
 
 HEAD_ROOM = 0.85  # share of what is carried within the objective up to which a load counts as carried at ease
@@ -59,10 +60,9 @@ class Candidate:
         return self.copies * self.split.cards
 
 
-def work_out(question: Question, fitting: Fitting) -> Candidate:
+def work_out(question: Question, fitting: Fitting, tries: Trials | None = None) -> Candidate:
     """The figures of one split; reasons come with the ranking."""
-    copy = speed.Copy(question, fitting.split, fitting.ledger, fitting.layout)
-    found = speed.of(copy, question.target)
+    copy, found = trials.of(question, tries).speed(fitting)
     copies = fitting.layout.copies
     asked, saturated = _asked(copy, found, question.load, copies)
     meets = not saturated and speed.meets(asked, question.target)

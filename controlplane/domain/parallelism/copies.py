@@ -23,12 +23,13 @@ class Fitting:
 
 
 def fitting(question: Question) -> tuple[list[Fitting], list[Rejection]]:
-    """Splits that start, needless pipelines among them, and those that don't, smallest first."""
+    """Splits that start, with the fewest stages of their kind, and those that don't or that have more of them."""
     found: list[Fitting] = []
     rejected: list[Rejection] = []
     for candidate in split.every(question.model, question.hardware):
         wrong = rejection.by_precision(candidate, question.precision, question.hardware)
         wrong = wrong or rejection.by_shape(candidate, question.model, question.hardware)
+        wrong = wrong or _by_depth(question, candidate, found)
         if wrong is None:
             tried = _tried(question, candidate)
             if isinstance(tried, Fitting):
@@ -40,8 +41,16 @@ def fitting(question: Question) -> tuple[list[Fitting], list[Rejection]]:
     return found, rejected
 
 
+def _by_depth(question: Question, candidate: Split, found: list[Fitting]) -> Rejection | None:
+    """More stages than one of its kind that starts: needless, so nothing more is worked out for it."""
+    if not any(_is_shallower(one.split, candidate) for one in found):
+        return None
+    simpler = next(one.split for one in found if _is_simpler(question, one.split, candidate))
+    return rejection.needless_pipeline(candidate, simpler)
+
+
 def without_needless_pipelines(question: Question, found: list[Fitting]) -> tuple[list[Fitting], list[Rejection]]:
-    """Drops pipelines where fewer stages do: with as many ranks a stage, or none at all without PCIe in between.
+    """Drops pipelines where a copy without stages does, and has no PCIe in between.
 
     Over PCIe alone tensor parallelism is slow, so a pipeline may be better there and stays a candidate.
     """
@@ -54,11 +63,6 @@ def without_needless_pipelines(question: Question, found: list[Fitting]) -> tupl
         else:
             rejected.append(rejection.needless_pipeline(one.split, simpler.split))
     return kept, rejected
-
-
-def without_deeper_pipelines(found: list[Fitting]) -> list[Fitting]:
-    """Keeps the fewest stages of each kind of stage. What stays does not depend on how many more cards there are."""
-    return [one for one in found if not any(_is_shallower(other.split, one.split) for other in found)]
 
 
 def _is_shallower(other: Split, one: Split) -> bool:

@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from controlplane.domain.footprint import overhead
+from controlplane.domain.footprint.engine_rules import EngineRules
 from controlplane.domain.ledger import result, setup
 from controlplane.domain.ledger.result import Ledger
+from controlplane.domain.ledger.setup import Wishes
 from controlplane.domain.parallelism.question import Question
 from controlplane.domain.parallelism.split import Split
 from controlplane.domain.specs.model import ModelFacts
@@ -29,14 +31,22 @@ def of(question: Question, split: Split) -> Ledger:
         # a length that was not given may be shortened to what fits
         length_must_fit=question.wishes.max_model_len is not None and question.wishes.length_must_fit,
     )
-    model = question.model
-    if split.attention_copies > 1:
-        model = seen_by_one_group(model, split.attention_copies)
-        linked = split.ranks <= question.hardware.joined
-        alone = overhead.non_torch_bytes(question.rules, split.tensor, linked=linked)
-        together = overhead.non_torch_bytes(question.rules, split.ranks, linked=linked)
-        wishes = replace(wishes, reserve_bytes=wishes.reserve_bytes + max(0, together - alone))
+    linked = split.ranks <= question.hardware.joined
+    model, wishes = with_copies(question.model, wishes, question.rules, split.attention_copies, linked=linked)
     return result.work_out(setup.resolve(model, question.precision, card, question.rules, wishes), question.correction)
+
+
+def with_copies(
+    model: ModelFacts, wishes: Wishes, rules: EngineRules, copies: int, *, linked: bool = True
+) -> tuple[ModelFacts, Wishes]:
+    """What one of `copies` groups of ranks holds, and the settings with what their collectives take held back."""
+    if copies <= 1:
+        return model, wishes
+    tensor = wishes.tensor_parallel or 1
+    alone = overhead.non_torch_bytes(rules, tensor, linked=linked)
+    together = overhead.non_torch_bytes(rules, tensor * copies, linked=linked)
+    held_back = wishes.reserve_bytes + max(0, together - alone)
+    return seen_by_one_group(model, copies), replace(wishes, reserve_bytes=held_back)
 
 
 def seen_by_one_group(model: ModelFacts, groups: int) -> ModelFacts:

@@ -16,10 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import log2
 
-from controlplane.domain.parallelism import candidate, copies, reasons
+from controlplane.domain.parallelism import candidate, copies, reasons, trials
 from controlplane.domain.parallelism.candidate import Candidate
 from controlplane.domain.parallelism.question import Question
 from controlplane.domain.parallelism.rejection import Rejection
+from controlplane.domain.parallelism.trials import Trials
 
 # What a doubling of cards a copy has to bring. Of 1 to 1.2 it loses least in 215 choices among published sweeps of 8
 # models: 1.8 % of the best one's tokens; 2.2 % where it is taken from the other models, 2.8 % without
@@ -42,12 +43,16 @@ class Ranking:
         return self.candidates[0] if self.candidates else None
 
 
-def rank(question: Question) -> Ranking:
-    """The ranking for a question. Raises RefusedError naming the field of a question that can't be."""
+def rank(question: Question, held: Trials | None = None) -> Ranking:
+    """The ranking for a question; splits of `held` are not tried again.
+
+    Raises RefusedError naming the field of a question that can't be.
+    """
     question.check()
-    found, rejected = copies.fitting(question)
+    tried = trials.of(question, held)
+    found, rejected = tried.fitting()
     kept, needless = copies.without_needless_pipelines(question, found)
-    worked_out = [candidate.work_out(question, one) for one in kept]
+    worked_out = [candidate.work_out(question, one, tried) for one in kept]
     ordered = sorted(worked_out, key=_key(question))
     ranked = tuple(
         replace(one, reasons=reasons.of(question, one, ordered[0], index)) for index, one in enumerate(ordered)

@@ -18,7 +18,7 @@ from controlplane.domain.parallelism.hardware import USUAL_NETWORK_BYTES_PER_S
 from controlplane.domain.parallelism.layout import Layout
 from controlplane.domain.parallelism.question import Question
 from controlplane.domain.parallelism.split import Split
-from controlplane.domain.performance import curve, learned, number_formats, step_time
+from controlplane.domain.performance import curve, number_formats, step_time
 from controlplane.domain.performance.curve import Curve, Knee, Objective, Point
 from controlplane.domain.performance.setup import Setup
 
@@ -49,20 +49,13 @@ class Copy:
         self.question = question
         self.split = split
         self.setup = _setup(question, split, ledger)
+        self.rated = curve.rated(question.model, self.setup, question.load.lengths, factors=question.factors)
         self.crossings = layout.crossings
         self.seats = _seats(question, split, ledger)
 
     def at(self, concurrencies: list[float], objective: Objective | None = None) -> Curve:
         """The curve of this copy, with hops over the network in its times."""
-        question = self.question
-        found = curve.predict(
-            question.model,
-            self.setup,
-            question.load.lengths,
-            concurrencies,
-            objective=objective,
-            factors=question.factors,
-        )
+        found = curve.at(self.rated, concurrencies, objective=objective)
         if not self.crossings:
             return found
         return replace(found, points=tuple(self._with_hops(point) for point in found.points))
@@ -72,13 +65,10 @@ class Copy:
 
     def communication_share(self, running: float) -> float:
         """Share of a decoding step that ranks spend on talking to each other, at so many running requests."""
-        question = self.question
-        weights = number_formats.parse(self.setup.weight_format, question.model)
-        if self.split.cards == 1 or weights is None:
+        if self.split.cards == 1:
             return 0.0
-        speed = step_time.rates(question.model, self.setup, weights, learned.COEFFICIENTS)
-        speed = step_time.scaled(speed, dict(question.factors))
-        step = step_time.decode(speed, max(1.0, running), question.load.lengths.mean_context_tokens)
+        context_tokens = self.question.load.lengths.mean_context_tokens
+        step = step_time.decode(self.rated.speed, max(1.0, running), context_tokens)
         hops = self._hops_s(running / self.split.pipeline)
         return (step.communication + hops) / (step.seconds + hops)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf
 
 from controlplane.domain.performance.setup import Workload
-from controlplane.domain.performance.step_time import Rates, Step, decode, mixed
+from controlplane.domain.performance.step_time import Rates, Step, decode, mixed_s
 
 ROUNDS = 10
 DAMPING = 0.6
@@ -109,7 +109,7 @@ def _better(
     plain = step.seconds
     # prompts that arrive within a step share one, as far as the token budget goes; longer ones take several
     chunk = min(step_tokens, max(prompt, prompt * rate * plain))
-    prompt_s = (mixed(speed, decoding, context, chunk, prompt).seconds - plain) * work_tokens / chunk
+    prompt_s = (mixed_s(speed, decoding, context, chunk, prompt) - plain) * work_tokens / chunk
     share = min(MOST_PROMPT_SHARE, rate * prompt_s)
     own = max(1.0, prompt / chunk) * plain + prompt_s * prompt / work_tokens
     queue = share / (1 - share) * prompt_s / 2 + plain / 2

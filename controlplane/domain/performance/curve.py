@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, log
+from typing import NoReturn
 
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.performance import capacity_rule, closed_loop, coefficients, learned, number_formats, step_time
@@ -83,7 +84,30 @@ def predict(
 
     `factors` are those of a calibration by part. Raises RefusedError naming the field.
     """
-    wanted = _checked(setup, load, concurrencies)
+    return at(rated(model, setup, load, factors=factors, known=known), concurrencies, objective=objective)
+
+
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """A set-up whose rates are worked out, to be asked for points again and again."""
+
+    model: ModelFacts
+    setup: Setup
+    load: Workload
+    speed: Rates
+    limits: Limits
+
+
+def rated(
+    model: ModelFacts,
+    setup: Setup,
+    load: Workload,
+    *,
+    factors: Mapping[str, float] | None = None,
+    known: coefficients.Coefficients = learned.COEFFICIENTS,
+) -> Rated:
+    """The rates of a set-up under a load. Raises RefusedError naming the field."""
+    _check(setup, load)
     weights = number_formats.parse(setup.weight_format, model)
     if weights is None:
         raise RefusedError(
@@ -95,16 +119,21 @@ def predict(
         kv_tokens=capacity_rule.kv_tokens(setup, speed.work, load),
         step_tokens=float(setup.max_num_batched_tokens),
     )
-    points = tuple(_point(speed, load, limits, setup.data_parallel, concurrency) for concurrency in wanted)
-    fits = limits.kv_tokens / load.mean_context_tokens * setup.data_parallel
-    return Curve(points, knee_of(points, objective or Objective(), fits), model.assumptions)
+    return Rated(model, setup, load, speed, limits)
 
 
-def _checked(setup: Setup, load: Workload, concurrencies: Sequence[float]) -> list[float]:
-    """The concurrencies in order; refuses what can't be."""
-    wrong: dict[str, str] = {}
+def at(of: Rated, concurrencies: Sequence[float], *, objective: Objective | None = None) -> Curve:
+    """The curve at `concurrencies`. Raises RefusedError where they can't be."""
     if not concurrencies or len(concurrencies) > MOST_POINTS or not all(1 <= value < 1e7 for value in concurrencies):
-        wrong["concurrencies"] = f"1 to {MOST_POINTS} numbers of at least 1"
+        _refuse({"concurrencies": f"1 to {MOST_POINTS} numbers of at least 1"})
+    copies, load, limits = of.setup.data_parallel, of.load, of.limits
+    points = tuple(_point(of.speed, load, limits, copies, wanted) for wanted in sorted(set(concurrencies)))
+    fits = limits.kv_tokens / load.mean_context_tokens * copies
+    return Curve(points, knee_of(points, objective or Objective(), fits), of.model.assumptions)
+
+
+def _check(setup: Setup, load: Workload) -> None:
+    wrong: dict[str, str] = {}
     for field, value in (("input_tokens", load.input_tokens), ("output_tokens", load.output_tokens)):
         if not 1 <= value <= 2e7:
             wrong[field] = "a number from 1 to 20 million"
@@ -112,10 +141,12 @@ def _checked(setup: Setup, load: Workload, concurrencies: Sequence[float]) -> li
         if not 1 <= getattr(setup, field) <= 100_000:
             wrong[field] = "a whole number of at least 1"
     if wrong:
-        raise RefusedError(
-            CODE, "; ".join(f"{field} should be {right}" for field, right in wrong.items()), fields=wrong
-        )
-    return sorted(set(concurrencies))
+        _refuse(wrong)
+
+
+def _refuse(wrong: dict[str, str]) -> NoReturn:
+    sentence = "; ".join(f"{field} should be {right}" for field, right in wrong.items())
+    raise RefusedError(CODE, sentence, fields=wrong)
 
 
 def _point(speed: Rates, load: Workload, limits: Limits, copies: int, concurrency: float) -> Point:

@@ -43,6 +43,7 @@ class Setup:
 
     @property
     def cards(self) -> int:
+        """Accelerators of all copies together."""
         return self.tensor_parallel * self.pipeline_parallel * self.data_parallel
 
 
@@ -62,4 +63,5 @@ class Workload:
 
     @property
     def mean_context_tokens(self) -> float:
+        """Tokens before a decoding request's next one, on average."""
         return self.context_tokens or self.input_tokens + self.output_tokens / 2

@@ -56,6 +56,7 @@ class Step:
 
     @property
     def seconds(self) -> float:
+        """The whole step; its parts follow one another, but for what overlaps."""
         return (
             self.memory + self.experts + self.kv + self.compute + self.communication + self.launch + self.host
             + self.requests
@@ -106,15 +107,21 @@ def rates(
 
 def decode(speed: Rates, requests: float, context_tokens: float) -> Step:
     """One step in which each of `requests` requests gets its next token (or tokens, with speculation)."""
-    return _step(speed, requests, context_tokens, 0.0, 0.0)
+    return Step(*_parts(speed, requests, context_tokens, 0.0, 0.0))
 
 
-def mixed(speed: Rates, requests: float, context_tokens: float, prompt_tokens: float, prompt_length: float) -> Step:
-    """A step that also takes `prompt_tokens` tokens of prompts that are `prompt_length` tokens long."""
-    return _step(speed, requests, context_tokens, prompt_tokens, prompt_length)
+def mixed_s(speed: Rates, requests: float, context_tokens: float, prompt_tokens: float, prompt_length: float) -> float:
+    """Seconds of a step that also takes `prompt_tokens` tokens of prompts that are `prompt_length` tokens long."""
+    memory, experts, kv, compute, communication, launch, host, each = _parts(
+        speed, requests, context_tokens, prompt_tokens, prompt_length
+    )
+    return memory + experts + kv + compute + communication + launch + host + each
 
 
-def _step(speed: Rates, requests: float, context: float, prompt_tokens: float, prompt_length: float) -> Step:
+def _parts(
+    speed: Rates, requests: float, context: float, prompt_tokens: float, prompt_length: float
+) -> tuple[float, float, float, float, float, float, float, float]:
+    """A step's parts in the order of `Step`: a steady state takes thousands of them, and seconds alone of half."""
     amount = speed.work
     requests = requests / speed.stages
     prompt_tokens = prompt_tokens / speed.stages
@@ -126,15 +133,15 @@ def _step(speed: Rates, requests: float, context: float, prompt_tokens: float, p
     reading = memory + experts + kv
     computing = tokens * speed.token_s + prompt_tokens * prompt_length / 2 * speed.attention_s
     n = speed.stages
-    return Step(
-        memory=memory * n,
-        experts=experts * n,
-        kv=kv * n,
-        compute=(sqrt(reading * reading + computing * computing) - reading) * n,
-        communication=(speed.reduce_s + tokens * speed.reduce_s_per_token) * n,
-        launch=speed.launch_s * n,
-        host=speed.host_s * n,
-        requests=requests * speed.request_s * n,
+    return (
+        memory * n,
+        experts * n,
+        kv * n,
+        (sqrt(reading * reading + computing * computing) - reading) * n,
+        (speed.reduce_s + tokens * speed.reduce_s_per_token) * n,
+        speed.launch_s * n,
+        speed.host_s * n,
+        requests * speed.request_s * n,
     )
 
 

@@ -38,8 +38,10 @@ class Work:
 
     def kv_bytes_of(self, context_tokens: float) -> float:
         """Bytes of cache that one decoding request reads a step, on one card."""
-        seen = ((size, context_tokens if window is None else min(window, context_tokens)) for size, window in self.kv)
-        return sum(size * tokens for size, tokens in seen) + 2 * self.state_bytes
+        found = 0.0
+        for size, window in self.kv:
+            found += size * (context_tokens if window is None else min(window, context_tokens))
+        return found + 2 * self.state_bytes
 
 
 def of(model: ModelFacts, setup: Setup, weights: number_formats.WeightFormat) -> Work:

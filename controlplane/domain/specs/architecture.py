@@ -10,6 +10,8 @@ from controlplane.domain.specs import formats
 from controlplane.domain.specs.fields import Fields
 from controlplane.domain.specs.model import AttentionKind, Experts, Layers, ModelFacts, StateShape
 
+_COUNTS = ("mamba_layers", "linear_attention_layers", "mlp_layers", "sliding_attention_layers",
+           "chunked_attention_layers")  # fmt: skip
 _CONV_KERNEL = 4  # of every published Mamba 2 and gated delta net
 _MAMBA2 = {"mamba_num_heads": 128, "mamba_head_dim": 80, "n_groups": 8, "ssm_state_size": 128}  # of Nemotron Nano v2
 
@@ -25,39 +27,49 @@ def read(fields: Mapping[str, object], *, name: str = "") -> ModelFacts:
     given = Fields(fields, where="architecture.", code="architecture")
     total = given.need("total_params", most=reading.LARGEST_TOTAL)
     layers, assumptions = _layers(given)
-    hidden = given.number("hidden_size") or 0
-    vocab = given.number("vocab_size") or 0
-    tied = given.flag("tie_word_embeddings", False)
-    embedding = min(vocab * hidden * (1 if tied else 2), total)
-    experts = _experts(given, hidden, total - embedding)
-    for field, known in (("hidden_size", hidden), ("vocab_size", vocab)):
-        if not known:
-            assumptions.append(f"{field} is not known; what depends on it was left out.")
+    embedding = min(_embedding(given), total)
+    experts = _experts(given, given.number("hidden_size") or 0, total - embedding)
+    idle = experts.routed_params * (experts.count - experts.active) // experts.count if experts else 0
+    facts = replace(
+        _widths(given, layers, total),
+        name=name,
+        active_parameters=total - idle,
+        embedding_parameters=embedding,
+        experts=experts,
+        quantization=_quantization(given.text("quant")),
+    )
+    unknown = [field for field in ("hidden_size", "vocab_size") if not given.number(field)]
+    assumptions += [f"{field} is not known; what depends on it was left out." for field in unknown]
+    return replace(_with_replicated(facts, given), assumptions=tuple(assumptions))
+
+
+def _widths(given: Fields, layers: tuple[Layers, ...], total: int) -> ModelFacts:
+    """The facts that stand in single fields, or follow from the layers; a width that is not known is 0."""
     heads = given.number("num_attention_heads") or 0
     attention = next((kind for kind in layers if kind.kv_heads or kind.latent_elements), Layers("none", 0))
-    idle = experts.routed_params * (experts.count - experts.active) // experts.count if experts else 0
-    facts = ModelFacts(
-        name=name,
+    return ModelFacts(
+        name="",
         family=given.text("model_type") or given.text("attention"),
         parameters=total,
-        active_parameters=total - idle,
-        hidden_size=hidden,
+        active_parameters=total,
+        hidden_size=given.number("hidden_size") or 0,
         num_hidden_layers=given.need("num_hidden_layers", most=reading.LARGEST_LAYERS),
         num_attention_heads=heads,
         num_key_value_heads=_kv_heads(given, heads) or attention.kv_heads,
         head_dim=given.number("head_dim") or attention.head_dim,
         intermediate_size=given.number("intermediate_size", least=0) or given.number("moe_intermediate_size") or 0,
-        vocab_size=vocab,
+        vocab_size=given.number("vocab_size") or 0,
         layers=layers,
-        tie_word_embeddings=tied,
+        tie_word_embeddings=given.flag("tie_word_embeddings", False),
         max_position_embeddings=given.number("max_position_embeddings", most=reading.LARGEST_LENGTH),
-        embedding_parameters=embedding,
-        experts=experts,
-        quantization=_quantization(given.text("quant")),
         source="architecture",
-        assumptions=tuple(assumptions),
     )
-    return _with_replicated(facts, given)
+
+
+def _embedding(given: Fields) -> int:
+    """Parameters of the input embedding and of the output head, one table where they are tied."""
+    tables = 1 if given.flag("tie_word_embeddings", False) else 2
+    return (given.number("vocab_size") or 0) * (given.number("hidden_size") or 0) * tables
 
 
 def _kv_heads(given: Fields, heads: int) -> int:
@@ -70,6 +82,7 @@ def _kv_heads(given: Fields, heads: int) -> int:
 def _layers(given: Fields) -> tuple[tuple[Layers, ...], list[str]]:
     """The layers by kind; where a pattern is described without counts, full attention in every layer is assumed."""
     count = given.need("num_hidden_layers", most=reading.LARGEST_LAYERS)
+    _check_counts(given, count)
     attention = given.text("attention")
     if given.has("kv_lora_rank"):
         latent = given.need("kv_lora_rank") + (given.number("qk_rope_head_dim", least=0) or 0)
@@ -95,6 +108,16 @@ def _layers(given: Fields) -> tuple[tuple[Layers, ...], list[str]]:
     if full:
         found.append(_attention(given, "full", full, "full_", None))
     return tuple(found), assumptions
+
+
+def _check_counts(given: Fields, count: int) -> None:
+    """Layers of single kinds can't be more than there are; the field with the most of them is named."""
+    numbers = {field: given.number(field, least=0, most=reading.LARGEST_LAYERS) or 0 for field in _COUNTS}
+    if sum(numbers.values()) > count:
+        field = max(_COUNTS, key=lambda one: numbers[one])
+        others = sum(numbers.values()) - numbers[field]
+        right = f"at most {max(count - others, 0)}, since num_hidden_layers is {count}"
+        raise given.refuse(field, numbers[field], right + (f" and {others} are of other kinds" if others else ""))
 
 
 def _window_layers(given: Fields) -> list[Layers]:

@@ -100,9 +100,7 @@ def _facts(
     embedding = read_shape.vocab * read_shape.hidden * (1 if tied else 2)
     head_bias = read_shape.vocab if read_shape.traits.head_bias else 0
     total = model.parameters + embedding + head_bias + tower
-    if total > reading.LARGEST_TOTAL:
-        right = f"widths that make up to {reading.LARGEST_TOTAL:.0e} parameters"
-        raise text.refuse("hidden_size", read_shape.hidden, right)
+    _check_total(text, read_shape, total)
     fine = model.fine_parameters + head_bias
     draft_layers, draft_parameters = draft.read(text, read_shape, blocks)
     return ModelFacts(
@@ -134,6 +132,12 @@ def _facts(
         source="config.json",
         assumptions=tuple(assumptions),
     )
+
+
+def _check_total(text: Fields, read_shape: Shape, parameters: int) -> None:
+    if parameters > reading.LARGEST_TOTAL:
+        right = f"widths that make up to {reading.LARGEST_TOTAL:.0e} parameters"
+        raise text.refuse("hidden_size", read_shape.hidden, right)
 
 
 def _tied(top: Fields, text: Fields, read_shape: Shape) -> bool:

@@ -57,6 +57,7 @@ class Fields:
         self.code = code
 
     def has(self, *names: str) -> bool:
+        """Whether one of these names is there and not null."""
         return any(self.values.get(name) is not None for name in names)
 
     def raw(self, *names: str) -> tuple[str, object]:
@@ -67,6 +68,7 @@ class Fields:
         return names[0], None
 
     def refuse(self, name: str, value: object, right: str) -> RefusedError:
+        """A refusal of a value, naming its field with where it stands, and what would be right; to be raised."""
         return refuse(self.code, self.where + name, value, right)
 
     def number(self, *names: str, least: int = 1, most: int = LARGEST_SIZE) -> int | None:
@@ -80,12 +82,14 @@ class Fields:
         return number
 
     def need(self, *names: str, least: int = 1, most: int = LARGEST_SIZE) -> int:
+        """As `number`, and raises RefusedError where none of the names is there."""
         number = self.number(*names, least=least, most=most)
         if number is None:
             raise self.missing(names[0], f"a whole number from {least} to {most}")
         return number
 
     def missing(self, name: str, right: str) -> RefusedError:
+        """A refusal of a field that is not there, and what would be right; to be raised."""
         name = self.where + name
         return RefusedError(
             self.code, f"{name} is missing.", hint=f"{name}: {right}", fields={name: f"missing; {right}"}
@@ -101,6 +105,7 @@ class Fields:
         return float(value)
 
     def flag(self, name: str, default: bool) -> bool:
+        """True or false, `default` where it is not there. Raises RefusedError for anything else."""
         value = self.values.get(name)
         if value is None:
             return default
@@ -109,6 +114,7 @@ class Fields:
         return value
 
     def text(self, name: str, default: str = "") -> str:
+        """A text, cut at 200 characters; `default` where it is not there. Raises RefusedError for anything else."""
         value = self.values.get(name)
         if value is None:
             return default
@@ -131,6 +137,8 @@ class Fields:
         return found
 
     def texts(self, name: str, *, most_items: int = LARGEST_LAYERS) -> list[str] | None:
+        """A list of texts, or None where it is not there. Raises RefusedError for anything else, or more than
+        `most_items`."""
         value = self.values.get(name)
         if value is None:
             return None

@@ -35,6 +35,7 @@ class Format:
     least_capability: float = 7.5  # of NVIDIA cards for which engines have kernels that unpack it (Marlin and others)
 
     def bits_per_weight(self, group: int | None = None) -> float:
+        """Bits of one weight with its share of scales and zero points; `group` weights share them, None = as usual."""
         size = group or self.group
         return self.bits + ((self.scale_bits + self.zero_point_bits) / size if size else 0.0)
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.specs.fields import shown
 
 _INDEXER_BYTES_PER_ELEMENT = 1 + 4 / 128  # FP8 with one 32-bit scale for 128 elements, whatever the cache's own type
+
+
+Asked = Literal["exactly", "fp8", "nothing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +20,14 @@ class KvPrecision:
 
     `element_bits` of one element, with scales that belong to groups of elements; `head_bytes` more for each key and
     each value vector of a head; `latent_token_bytes` the whole entry of a token and layer of MLA in its own layout.
+    `asked` is what was said of sparse latent attention, whose layout depends on engine and card (`sparse_latent`).
     """
 
     name: str
     element_bits: float
     head_bytes: int = 0
     latent_token_bytes: int | None = None
+    asked: Asked = "exactly"
 
     def vector_bytes(self, head_dim: int) -> int:
         """One key (or value) vector of one head and token."""
@@ -47,6 +53,7 @@ _KINDS: dict[str, KvPrecision] = {
         KvPrecision("fp16", 16),
         KvPrecision("fp8", 8),
         KvPrecision("fp8_ds_mla", 8, latent_token_bytes=656),  # 512 FP8 + 16 bytes of scales + 64 BF16
+        KvPrecision("nvfp4_ds_mla", 4.5, latent_token_bytes=352),  # as vLLM 0.32 keeps it
         KvPrecision("int8", 8),
         KvPrecision("fp8_per_token_head", 8, head_bytes=4),
         KvPrecision("int8_per_token_head", 8, head_bytes=4),
@@ -77,13 +84,20 @@ def parse(kv_cache_dtype: str | None, *, model_dtype: str) -> KvPrecision:
     """
     if kv_cache_dtype is not None and not isinstance(kv_cache_dtype, str):
         raise _unknown(kv_cache_dtype)
-    name = (kv_cache_dtype or "auto").split("(")[0].strip().lower().replace("-", "_").replace(" ", "_").rstrip("?")
-    if name in ("", "auto", "none", "null", "default"):
-        name = model_dtype
+    name = _clean(kv_cache_dtype) if is_said(kv_cache_dtype) else model_dtype
     kind = _KINDS.get(_ALIASES.get(name, name))
     if kind is None:
         raise _unknown(kv_cache_dtype)
     return kind
+
+
+def is_said(kv_cache_dtype: str | None) -> bool:
+    """Whether it names a type, rather than leaving it to the engine."""
+    return _clean(kv_cache_dtype) not in ("", "auto", "none", "null", "default")
+
+
+def _clean(kv_cache_dtype: str | None) -> str:
+    return (kv_cache_dtype or "auto").split("(")[0].strip().lower().replace("-", "_").replace(" ", "_").rstrip("?")
 
 
 def _unknown(value: object) -> RefusedError:

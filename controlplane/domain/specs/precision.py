@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from controlplane.domain.errors import RefusedError
@@ -41,6 +41,7 @@ class Precision:
 
     @property
     def quantized(self) -> bool:
+        """Whether weights are stored in anything but BF16, FP16 or FP32."""
         return self.weights.name not in _DTYPE_BITS
 
     @property
@@ -56,10 +57,12 @@ class Precision:
 
     @property
     def plain_bits(self) -> int:
+        """Of one value that is not quantized."""
         return _DTYPE_BITS[self.plain_dtype]
 
     @property
     def plain_bytes(self) -> int:
+        """Of one value that is not quantized."""
         return self.plain_bits // 8
 
     def part_bytes(self, facts: ModelFacts) -> WeightParts:
@@ -137,10 +140,14 @@ def parse(dtype: str | None, quantization: str | None, kv_cache_dtype: str | Non
 
 def _cache(kv_cache_dtype: str | None, plain: Unit, facts: ModelFacts) -> KvPrecision:
     """Without a word on it, what the files were calibrated for. Sparse latent attention (V3.2, GLM-5) in FP8 has a
-    layout of its own."""
+    layout of its own, unless engine and card have another one (`footprint.sparse_latent`)."""
     kv = kv_precision.parse(kv_cache_dtype, model_dtype=facts.kv_cache_dtype or plain)
-    sparse = any(layers.kind == "mla" and layers.indexer_elements for layers in facts.layers)
-    return kv_precision.parse("fp8_ds_mla", model_dtype=plain) if sparse and kv.name == "fp8" else kv
+    if not any(layers.kind == "mla" and layers.indexer_elements for layers in facts.layers):
+        return kv
+    if kv.name == "fp8":
+        return replace(kv_precision.parse("fp8_ds_mla", model_dtype=plain), asked="fp8")
+    said = kv_precision.is_said(kv_cache_dtype) or facts.kv_cache_dtype
+    return kv if said else replace(kv, asked="nothing")
 
 
 def _of_files(quantization: str, plain: Unit, kv: KvPrecision) -> Precision:

@@ -31,6 +31,8 @@ _MOST_AXES = 16
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
+    """One tensor of a file; `elements` are unpacked weights, `layer` None outside of the layers."""
+
     name: str
     dtype: str
     elements: int
@@ -49,6 +51,7 @@ class WeightFiles:
     dtype_bytes: Mapping[str, int]  # dtype -> bytes
 
     def bytes_of(self, part: Part) -> int:
+        """Bytes of all tensors of one part; 0 where only an index was given."""
         return sum(tensor.size_bytes for tensor in self.tensors if tensor.part == part)
 
 

@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("fleet", "0005_memory"),
+        ("fleet", "0006_card_price"),
     ]
 
     operations = [

@@ -14,6 +14,9 @@ from controlplane.journal.services import record, versioned
 from controlplane.journal.services.record import Actor
 from controlplane.telemetry.services import notify
 
+MOST_PRICE_PER_HOUR = 1_000_000
+_SET_HERE = ("cordoned", "cordon_reason", "draining", "pool", "labels", "card_price_per_hour")
+
 
 def _locked(name: str, expected_version: int | None) -> Node:
     node = Node.objects.select_for_update().filter(name=name).first()
@@ -25,7 +28,7 @@ def _locked(name: str, expected_version: int | None) -> Node:
 
 def _finish(actor: Actor, node: Node, verb: str, message: str, *, level: str = "info") -> Node:
     node.version += 1
-    node.save(update_fields=["cordoned", "cordon_reason", "draining", "pool", "labels", "version"])
+    node.save(update_fields=[*_SET_HERE, "version"])
     record.event(
         actor=actor,
         verb=verb,
@@ -89,9 +92,7 @@ def move(*, actor: Actor, name: str, pool: str, expected_version: int | None = N
 @transaction.atomic
 def label(*, actor: Actor, name: str, labels: Mapping[str, str], expected_version: int | None = None) -> Node:
     """Gives a node exactly these labels; what runs there goes on, whatever its deployment asks for."""
-    problem = naming.problem(labels)
-    if problem:
-        raise RefusedError("invalid", problem, fields={"labels": problem})
+    check_labels(labels)
     node = _locked(name, expected_version)
     if node.labels == dict(labels):
         return node
@@ -100,6 +101,32 @@ def label(*, actor: Actor, name: str, labels: Mapping[str, str], expected_versio
     return _finish(
         actor, node, "node.labelled", f"Node {name} carries {told}." if told else f"Node {name} carries no label."
     )
+
+
+def check_labels(labels: Mapping[str, str]) -> None:
+    """Refuses labels that a node can't carry."""
+    problem = naming.problem(labels)
+    if problem:
+        raise RefusedError("invalid", problem, fields={"labels": problem})
+
+
+@transaction.atomic
+def price(*, actor: Actor, name: str, card_price_per_hour: float | None, expected_version: int | None = None) -> Node:
+    """Says what one accelerator of a node costs an hour, in any one currency; None = a typical rent is taken again.
+
+    Placement prefers what costs less, and the planner takes it where no price is given; what runs there goes on.
+    """
+    if card_price_per_hour is not None and not 0 <= card_price_per_hour <= MOST_PRICE_PER_HOUR:
+        right = f"Give a number from 0 to {MOST_PRICE_PER_HOUR:,}, or nothing for a typical rent."
+        raise RefusedError("invalid", right, fields={"card_price_per_hour": right})
+    node = _locked(name, expected_version)
+    if node.card_price_per_hour == card_price_per_hour:
+        return node
+    node.card_price_per_hour = card_price_per_hour
+    message = f"The cards of node {name} have no price of their own any more; a typical rent is taken."
+    if card_price_per_hour is not None:
+        message = f"A card of node {name} costs {card_price_per_hour:g} an hour."
+    return _finish(actor, node, "node.priced", message)
 
 
 @transaction.atomic

@@ -14,19 +14,6 @@ OPERATE: permissions.Roles = {"GET": "viewer", "PUT": "operator", "DELETE": "ope
 ADMINISTER: permissions.Roles = {"GET": "viewer", "PUT": "administrator", "DELETE": "administrator"}
 
 
-class Number(serializers.FloatField):
-    """A JSON number."""
-
-    def to_internal_value(self, data: Any) -> float:
-        """Returns the number."""
-        if isinstance(data, bool) or not isinstance(data, int | float):
-            self.fail("invalid")
-        try:
-            return float(data)
-        except OverflowError:
-            self.fail("invalid")
-
-
 class RuleQuery(PageQuery):
     """Filters of rules."""
 

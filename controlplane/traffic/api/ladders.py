@@ -10,12 +10,12 @@ from rest_framework.response import Response
 
 from controlplane.accounts import roles
 from controlplane.api import permissions, schema
-from controlplane.api.serializers import PageQuery, StrictSerializer, Text, Whole, Words
+from controlplane.api.serializers import PageQuery, Real, StrictSerializer, Text, Whole, Words
 from controlplane.api.views import ApiView
 from controlplane.domain import degradation
 from controlplane.domain.quotas.quota import Price as PriceWish
 from controlplane.traffic import rule_selectors
-from controlplane.traffic.api.fields import ADMINISTER, OPERATE, Number, version_field
+from controlplane.traffic.api.fields import ADMINISTER, OPERATE, version_field
 from controlplane.traffic.models import Ladder, Price
 from controlplane.traffic.services import ladders
 
@@ -72,8 +72,8 @@ class PriceBody(StrictSerializer):
 
     answer = PriceSerializer
 
-    prompt_per_million = Number()
-    completion_per_million = Number()
+    prompt_per_million = Real()
+    completion_per_million = Real()
 
 
 class LaddersView(ApiView):

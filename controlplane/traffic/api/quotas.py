@@ -10,11 +10,11 @@ from rest_framework.response import Response
 
 from controlplane.accounts import roles
 from controlplane.api import permissions, schema
-from controlplane.api.serializers import StrictSerializer, Text, Whole
+from controlplane.api.serializers import Real, StrictSerializer, Text, Whole
 from controlplane.api.views import ApiView, without_page
 from controlplane.domain.quotas.measures import MEASURES, MICRO, MONEY
 from controlplane.traffic import rule_selectors
-from controlplane.traffic.api.fields import ADMINISTER, Number, RuleQuery, version_field
+from controlplane.traffic.api.fields import ADMINISTER, RuleQuery, version_field
 from controlplane.traffic.models import Quota
 from controlplane.traffic.services import quotas
 from controlplane.traffic.services.quotas import LARGEST, QuotaWish
@@ -58,8 +58,8 @@ class QuotaBody(StrictSerializer):
     concurrent_requests = Whole(default=None, allow_null=True)
     tokens_per_day = Whole(default=None, allow_null=True)
     tokens_per_month = Whole(default=None, allow_null=True)
-    money_per_day = Number(default=None, allow_null=True, min_value=0, max_value=LARGEST // MICRO)
-    money_per_month = Number(default=None, allow_null=True, min_value=0, max_value=LARGEST // MICRO)
+    money_per_day = Real(default=None, allow_null=True, min_value=0, max_value=LARGEST // MICRO)
+    money_per_month = Real(default=None, allow_null=True, min_value=0, max_value=LARGEST // MICRO)
 
 
 def wish_of(body: dict[str, Any]) -> QuotaWish:

@@ -8,10 +8,10 @@ from rest_framework.response import Response
 
 from controlplane.accounts import roles
 from controlplane.api import permissions, schema
-from controlplane.api.serializers import StrictSerializer, Truth
+from controlplane.api.serializers import Real, StrictSerializer, Truth
 from controlplane.api.views import ApiView, without_page
 from controlplane.traffic import rule_selectors
-from controlplane.traffic.api.fields import ADMINISTER, Number, RuleQuery, version_field
+from controlplane.traffic.api.fields import ADMINISTER, RuleQuery, version_field
 from controlplane.traffic.models import Share
 from controlplane.traffic.services import shares
 from controlplane.traffic.services.shares import ShareWish
@@ -34,9 +34,9 @@ class ShareBody(StrictSerializer):
 
     answer = ShareSerializer
 
-    weight = Number(default=1.0)
-    guaranteed = Number(default=0.0)
-    most = Number(default=1.0)
+    weight = Real(default=1.0)
+    guaranteed = Real(default=0.0)
+    most = Real(default=1.0)
     override = Truth(default=False, help_text="Guarantee more than there is.")
 
 

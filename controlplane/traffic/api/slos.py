@@ -8,10 +8,10 @@ from rest_framework.response import Response
 
 from controlplane.accounts import roles
 from controlplane.api import permissions, schema
-from controlplane.api.serializers import PageQuery, StrictSerializer
+from controlplane.api.serializers import PageQuery, Real, StrictSerializer
 from controlplane.api.views import ApiView
 from controlplane.traffic import rule_selectors
-from controlplane.traffic.api.fields import OPERATE, Number, version_field
+from controlplane.traffic.api.fields import OPERATE, version_field
 from controlplane.traffic.models import Slo
 from controlplane.traffic.services import slos
 
@@ -30,8 +30,8 @@ class SloBody(StrictSerializer):
 
     answer = SloSerializer
 
-    ttft_s = Number(allow_null=True, default=None)
-    tpot_s = Number(allow_null=True, default=None)
+    ttft_s = Real(allow_null=True, default=None)
+    tpot_s = Real(allow_null=True, default=None)
 
 
 class SlosView(ApiView):

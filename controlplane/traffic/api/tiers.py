@@ -8,10 +8,10 @@ from rest_framework.response import Response
 
 from controlplane.accounts import roles
 from controlplane.api import permissions, schema
-from controlplane.api.serializers import StrictSerializer, Whole, Words
+from controlplane.api.serializers import Real, StrictSerializer, Whole, Words
 from controlplane.api.views import ApiView, without_page
 from controlplane.traffic import owners, rule_selectors
-from controlplane.traffic.api.fields import OPERATE, DeploymentQuery, Number, version_field
+from controlplane.traffic.api.fields import OPERATE, DeploymentQuery, version_field
 from controlplane.traffic.models import KeyTier, Tier
 from controlplane.traffic.services import tiers
 from controlplane.traffic.services.tiers import TierWish
@@ -37,13 +37,13 @@ class TierBody(StrictSerializer):
 
     answer = TierSerializer
 
-    weight = Number()
+    weight = Real()
     queue_most = Whole()
     queue_most_bytes = Whole()
-    longest_wait_s = Number()
-    total_base_s = Number()
-    total_per_token_s = Number()
-    kv_share = Number(default=1.0)
+    longest_wait_s = Real()
+    total_base_s = Real()
+    total_per_token_s = Real()
+    kv_share = Real(default=1.0)
 
 
 class KeyTierSerializer(serializers.Serializer[KeyTier]):

@@ -70,6 +70,14 @@ def test_what_an_engine_said_of_its_cache_and_its_seats_goes_to_the_gateways() -
     assert {(one.kv_capacity_tokens, one.max_num_seqs) for one in routed.replicas} == {(46_592, 48), (None, 48)}
 
 
+def test_each_data_parallel_copy_adds_its_cache_and_its_seats() -> None:
+    make_ready(facts={"kv_cache_tokens": 46_592})
+    settings = {"max_num_seqs": 48, "data_parallel_size": 2}
+    Revision.objects.update(spec={**Revision.objects.get().spec, "settings": settings})
+    (routed,) = documents.build_snapshot(NOW).content.deployments["chat"].replicas
+    assert (routed.kv_capacity_tokens, routed.max_num_seqs) == (93_184, 96)
+
+
 def test_a_deployment_without_replicas_is_known_all_the_same() -> None:
     make_deployment()
     content = documents.build_snapshot(NOW).content

@@ -72,3 +72,19 @@ def test_at_first_large_cards_were_known_by_name() -> None:
     assert rules_for("0.8.2").default_sequences(79 * GIB, "A100 80GB") == 256
     assert rules_for("0.8.5").default_sequences(79 * GIB, "A100 80GB") == 1024
     assert rules_for("0.8.2").default_sequences(79 * GIB, "H100 80GB") == 1024
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "vllm_version is not given; the rules of 0.32"),
+        ("main", 'vllm_version "main" names no version; the rules of 0.32'),
+        ("4", 'vllm_version "4" names no version'),
+        ("0.33.1", ""),
+        ("0.41", "Version 0.41 is later than 0.33"),
+        ("1.0.0", "Version 1.0 is later than 0.33"),
+    ],
+)
+def test_a_version_that_says_nothing_or_is_not_known_yet_is_told(text: str | None, said: str) -> None:
+    assert rules_for(text).assumption.startswith(said)
+    assert bool(rules_for(text).assumption) == bool(said)

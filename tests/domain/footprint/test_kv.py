@@ -50,7 +50,8 @@ def test_0_7_aligned_latent_entries() -> None:
 
 def test_sparse_attention_keeps_its_indexers_keys_beside_packed_entries() -> None:
     layers = (Layers("mla", 61, latent_elements=576, indexer_elements=128),)
-    found = kv.buckets(layers, tensor_parallel=8, precision=FP8, rules=NEW)
+    packed = kv_precision.parse("fp8_ds_mla", model_dtype="bf16")
+    found = kv.buckets(layers, tensor_parallel=8, precision=packed, rules=NEW)
     assert token_bytes(found) == 61 * (656 + 132)
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from controlplane.domain.footprint import cards
 from controlplane.domain.ledger import advice, result
+from controlplane.domain.ledger.advice import Starting
 from tests.domain.ledger.setups import GIB, make_setup
 
 
@@ -44,8 +45,16 @@ def test_full_cards_are_told() -> None:
     assert "full_card" not in codes(utilization=0.7)
 
 
-def test_two_starts_on_one_card_are_told() -> None:
-    setup = make_setup()
-    ledger = result.work_out(setup)
-    found = advice.give(setup, ledger.budget, ledger.layout, starting_beside=1)
-    assert "two_starts_on_one_card" in {given.code for given in found}
+def test_a_replica_beside_others_that_start_is_told_that_it_waits_and_why() -> None:
+    beside = [Starting("r1", "chat", 1), Starting("r2", "code", 1)]
+    (found,) = advice.in_turn(beside)
+    assert (found.code, found.field) == ("two_starts_on_one_card", "accelerator")
+    assert "Replica r1 of chat and 1 more was starting" in found.sentence
+    assert "measures free memory while it starts" in found.sentence
+    assert advice.in_turn([]) == ()
+
+
+def test_before_a_placement_the_cards_on_which_others_start_are_counted() -> None:
+    (found,) = advice.would_wait([Starting("r1", "chat", 1), Starting("r1", "chat", 2), Starting("r2", "code", 2)], 8)
+    assert "on 2 of 8 cards of this make, such as replica r1 of chat" in found.sentence
+    assert advice.would_wait([], 8) == ()

@@ -65,6 +65,30 @@ def test_sparse_attention_keeps_keys_of_its_indexer() -> None:
     assert config_json.read(config).layers[0].indexer_elements == 128
 
 
+@pytest.mark.parametrize(
+    ("fields", "full"),
+    [
+        ({}, 32),
+        ({"index_topk_freq": 4}, 9),  # 0, 1, then every fourth from 5
+        ({"index_topk_freq": 4, "index_skip_topk_offset": 3}, 10),  # 0, 1, 2, then every fourth from 6
+        ({"indexer_types": ["full", "shared"] * 16}, 16),
+    ],
+)
+def test_layers_may_share_another_ones_indexer(fields: dict[str, object], full: int) -> None:
+    sparse = {"model_type": "glm_moe_dsa", "num_key_value_heads": 32, "index_head_dim": 128, "index_n_heads": 64, **MLA}
+    layers = config_json.read(make_config(**{**sparse, **fields})).layers
+    assert sum(kind.count for kind in layers if kind.indexer_elements) == full
+    assert sum(kind.count for kind in layers) == 32
+
+
+@pytest.mark.parametrize("types", [["full"] * 3, ["full", "half"] * 16])
+def test_odd_indexer_types_are_refused(types: list[str]) -> None:
+    sparse = {"model_type": "glm_moe_dsa", "num_key_value_heads": 32, "index_head_dim": 128, "index_n_heads": 64, **MLA}
+    with pytest.raises(RefusedError) as refused:
+        config_json.read(make_config(**{**sparse, "indexer_types": types}))
+    assert "indexer_types" in refused.value.fields
+
+
 def test_windows_by_a_list_and_by_a_pattern() -> None:
     listed = ["sliding_attention", "full_attention"] * 16
     assert kinds(config_json.read(make_config(layer_types=listed, sliding_window=128))) == {"sliding": 16, "full": 16}

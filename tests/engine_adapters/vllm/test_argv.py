@@ -77,6 +77,10 @@ def test_the_key_is_in_the_environment_only() -> None:
         ("enable_prefix_caching", True, ["--enable-prefix-caching"]),
         ("enable_prefix_caching", False, ["--no-enable-prefix-caching"]),
         ("trust_remote_code", True, ["--trust-remote-code"]),
+        ("enable_expert_parallel", True, ["--enable-expert-parallel"]),
+        ("enable_expert_parallel", False, []),
+        ("data_parallel_size", 2, ["--data-parallel-size", "2"]),
+        ("data_parallel_size", 1, []),
         ("extra_args", "--hf-overrides '{\"a\": 1}' --enable-lora", ["--hf-overrides", '{"a": 1}', "--enable-lora"]),
         ("max_model_len", None, []),
         ("quantization", "", []),
@@ -93,6 +97,11 @@ def test_parallelism_is_named_only_where_there_is_some() -> None:
     arguments = tuple(argv.arguments(spec, make_place(CARDS)))
     assert value_of(arguments, "--tensor-parallel-size") == "2"
     assert value_of(arguments, "--pipeline-parallel-size") == "3"
+
+
+def test_each_copy_of_attention_gets_cores_of_its_own() -> None:
+    env = argv.command(make_spec(data_parallel_size=2), make_place()).env
+    assert env["VLLM_CPU_OMP_THREADS_BIND"] == "0,1|2,3"
 
 
 def test_a_gpu_build_sees_its_cards_by_uuid() -> None:

@@ -97,6 +97,8 @@ def test_an_option_that_is_a_setting_is_pointed_to_it() -> None:
     assert "use the setting max_model_len" in problem_of(extra_args="--max-model-len 10")
     assert "use the setting enable_prefix_caching" in problem_of(extra_args="--no-enable-prefix-caching")
     assert "use the setting max_model_len" in problem_of(extra_args="--max-model 10")
+    assert "use the setting data_parallel_size" in problem_of(extra_args="--data-parallel-size 2")
+    assert "use the setting enable_expert_parallel" in problem_of(extra_args="--enable-expert-parallel")
 
 
 @pytest.mark.parametrize("text", ["-q fp8", "value --enable-lora", "--a 'open", "-- x", "--=x"])

@@ -116,6 +116,17 @@ class RecordedDriver:
         free = card.get("memory_free_mib")
         return SimpleNamespace(total=total * MIB, used=used * MIB, free=(total - used if free is None else free) * MIB)
 
+    def nvmlDeviceGetTotalEccErrors(self, card: dict[str, Any], kind: int, counter: int) -> int:
+        assert (kind, counter) == (pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC)
+        return int(self.known(card.get("uncorrected")))
+
+    def nvmlDeviceGetRemappedRows(self, card: dict[str, Any]) -> tuple[int, int, int, int]:
+        rows: tuple[int, int, int, int] = self.known(card.get("remapped"))
+        return rows
+
+    def nvmlDeviceGetRetiredPagesPendingStatus(self, card: dict[str, Any]) -> int:
+        return int(self.known(card.get("retired_pending")))
+
     def nvmlDeviceGetUtilizationRates(self, card: dict[str, Any]) -> Any:
         return SimpleNamespace(gpu=self.known(card["utilization_gpu_pct"]))
 

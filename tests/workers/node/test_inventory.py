@@ -188,3 +188,16 @@ def test_a_real_node_is_read_from_the_machine(tmp_path: Path) -> None:
 def test_the_engine_that_is_not_installed_has_no_version() -> None:
     assert inventory.vllm_version("") is None
     assert inventory.vllm_version("/no/such/python") is None
+
+
+def test_errors_of_memory_are_reported_where_the_driver_counts_them(
+    shared_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card = read(shared_data / "inventory" / "a10g.json")[0]
+    sick = {**card, "uncorrected": 2, "remapped": (0, 1, 1, 0)}
+    older = {**card, "uncorrected": 0, "retired_pending": 1}
+    RecordedDriver([card, sick, older]).install(monkeypatch)
+    found = [inventory_cards.observe(one, frozenset()) for one in Driver().read_cards() or ()]
+    assert [(one.uncorrected_errors, one.remap_pending, one.remap_failed) for one in found] == [
+        (None, None, None), (2, True, False), (0, True, None),
+    ]  # fmt: skip

@@ -90,6 +90,21 @@ def test_progress_is_the_sum_of_the_counters_that_are_there(answer: Answer) -> N
     assert probes.count_progress("http://127.0.0.1:1", names) is None
 
 
+def test_the_cache_is_told_by_the_labels_that_are_known(answer: Answer) -> None:
+    names = MetricNames((), (), (), (), (), (), cache_config=("ray_vllm:cache_config_info", "vllm:cache_config_info"))
+    labels = 'num_gpu_blocks="364",odd="1",block_size="12\\n8",cache_dtype="' + "f" * 200 + '"'
+    answer.body = f"# TYPE x gauge\nvllm:cache_config_info{{{labels}}} 1.0\n".encode()
+    found = probes.cache_config(answer.url, names)
+    assert found["num_gpu_blocks"] == "364"
+    assert "odd" not in found
+    assert len(found["cache_dtype"]) == probes.LONGEST_LABEL
+    answer.body = b"vllm:cache_config_info 1.0\n"
+    assert probes.cache_config(answer.url, names) == {}
+    answer.status = 500
+    assert probes.cache_config(answer.url, names) == {}
+    assert probes.cache_config("http://127.0.0.1:1", names) == {}
+
+
 def test_nobody_there_is_a_failure() -> None:
     with pytest.raises(probes.ProbeError, match=r"POST /v1/completions failed: .*refused"):
         probes.generate("http://127.0.0.1:1", REQUEST, "k", 5)

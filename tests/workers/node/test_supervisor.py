@@ -28,6 +28,7 @@ def test_a_replica_is_ready_after_a_real_generation(bench: Bench) -> None:
     assert [one.to_state for one in seen.transitions] == ["starting", "warming", "ready"]
     assert "2 tokens" in seen.transitions[-1].reason.message
     assert seen.facts.engine_version == "1.0" and seen.facts.start_s is not None
+    assert seen.facts.cache_config == {"num_gpu_blocks": "364", "block_size": "128"}
     assert seen.url and generate(seen.url, "hwr-r1") == 200
     end(bench)
 

@@ -50,7 +50,7 @@ class TinyAdapter:
 
     def metric_names(self, version: str | None) -> MetricNames:
         running, waiting = ("vllm:num_requests_running",), ("vllm:num_requests_waiting",)
-        return MetricNames(running, waiting, (), (), (), ())
+        return MetricNames(running, waiting, (), (), (), (), cache_config=("vllm:cache_config_info",))
 
     def read_facts(self, log_lines: Sequence[str]) -> EngineFacts:
         return EngineFacts(engine_version="1.0" if any("listens" in line for line in log_lines) else None)

@@ -29,6 +29,7 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(200 if time.time() >= HEALTHY_AT else 503, b"")
         elif self.path == "/metrics":
             text = f'vllm:num_requests_running{{engine="0"}} {RUNNING}.0\nvllm:num_requests_waiting{{engine="0"}} 0.0\n'
+            text += 'vllm:cache_config_info{block_size="128",num_gpu_blocks="364"} 1.0\n'
             self.answer(200, text.encode())
         else:
             self.answer(404, b"")

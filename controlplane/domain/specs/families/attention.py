@@ -70,11 +70,11 @@ def _qk_norm(fields: Fields, shape: Shape, queries: int, kv: int, width: int) ->
     return (queries + kv) * width if kind in ("full", "heads") else 0
 
 
-def latent(fields: Fields, shape: Shape) -> Mixer:
+def latent(fields: Fields, shape: Shape, *, shared: bool = False) -> Mixer:
     """MLA (DeepSeek-V2 and after): keys and values are kept as one latent vector and one rotary key a token.
 
     The down-projections to the latents are held whole by every tensor-parallel rank, and so is the indexer of sparse
-    attention (V3.2, GLM-5).
+    attention (V3.2, GLM-5), which layers that share an earlier one's choice (`shared`) lack.
     """
     hidden, count = shape.hidden, shape.heads
     kv_rank, rope = fields.need("kv_lora_rank"), fields.need("qk_rope_head_dim", least=0)
@@ -93,7 +93,7 @@ def latent(fields: Fields, shape: Shape) -> Mixer:
         up += hidden * count * value
     if fields.values.get("attention_bias") is True:
         fine += (query_rank + kv_rank + rope if query_rank else kv_rank + rope) + hidden
-    indexer_dim = fields.number("index_head_dim", least=0) or 0
+    indexer_dim = 0 if shared else fields.number("index_head_dim", least=0) or 0
     indexer = 0
     if indexer_dim:
         index_heads = fields.need("index_n_heads")

@@ -31,12 +31,15 @@ class FeedForward:
 
 @dataclass(frozen=True, slots=True)
 class Block:
+    """One layer: what mixes tokens, the feed-forward after it, and parameters of its norms."""
+
     mixer: Mixer
     feed_forward: FeedForward = field(default_factory=FeedForward)
     norms: int = 0
 
     @property
     def parameters(self) -> int:
+        """All parameters of the layer, idle experts too."""
         mixer, feed = self.mixer, self.feed_forward
         return mixer.projections + mixer.fine + feed.dense + feed.routed + feed.fine + self.norms
 

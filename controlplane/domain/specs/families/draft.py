@@ -17,7 +17,9 @@ def read(fields: Fields, shape: Shape, blocks: tuple[Block, ...]) -> tuple[tuple
     count = fields.number(*_FIELDS, least=0, most=LARGEST_LAYERS)
     if count is None:
         count = _IN_FILES_WITHOUT_A_FIELD.get(shape.model_type, 0)
-    like = next((block for block in reversed(blocks) if _keeps_keys(block)), None)
+    with_keys = [block for block in reversed(blocks) if _keeps_keys(block)]
+    own_indexer = [block for block in with_keys if block.mixer.caches[0].indexer_elements]
+    like = next(iter(own_indexer or with_keys), None)  # a draft layer shares no other layer's choice of tokens
     if not count or like is None:
         return (), 0
     cache = like.mixer.caches[0]

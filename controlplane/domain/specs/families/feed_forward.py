@@ -78,6 +78,7 @@ def shared_width(fields: Fields, shape: Shape, width: int) -> int:
 
 
 def has_experts(fields: Fields) -> bool:
+    """Whether the model is a mixture: more than one routed expert. Raises RefusedError for a number that can't be."""
     count = fields.number(*shapes.EXPERTS, least=0, most=MOST_EXPERTS)
     return bool(count and count > 1)
 

@@ -9,7 +9,8 @@ from controlplane.domain.specs.fields import LARGEST_LAYERS, LARGEST_LENGTH, Fie
 
 
 class Kind(NamedTuple):
-    """`name` is full, sliding, chunked, mla, mamba2, mamba1, gated_delta, kda, lightning, conv, both, cross or none."""
+    """`name` is full, sliding, chunked, mla, mla_shared, mamba2, mamba1, gated_delta, kda, lightning, conv, both, cross
+    or none."""
 
     name: str
     window_tokens: int | None = None
@@ -37,7 +38,7 @@ def mixers(fields: Fields, shape: Shape) -> list[Kind]:
     if fields.has("hybrid_layer_pattern"):
         return _marked_sliding(fields, shape)
     if fields.has("kv_lora_rank") and shape.model_type != "kimi_linear":
-        return [Kind("mla")] * shape.layers
+        return _latent(fields, shape)
     if fields.has("layer_types", "layers_block_type"):
         return _listed(fields, shape)
     special = _SPECIAL.get(shape.model_type)
@@ -56,6 +57,20 @@ def mixers(fields: Fields, shape: Shape) -> list[Kind]:
     if window and fields.values.get("use_sliding_window") is not False:
         return _windowed(fields, shape, window)
     return [Kind("full")] * shape.layers
+
+
+def _latent(fields: Fields, shape: Shape) -> list[Kind]:
+    """MLA in every layer. GLM-5.2: layers that are marked shared take an earlier layer's choice of tokens and have no
+    indexer of their own; vLLM's rule where they are not listed is every `index_topk_freq`-th."""
+    types = fields.texts("indexer_types")
+    if types:
+        if len(types) < shape.layers or set(types) - {"full", "shared"}:
+            raise fields.refuse("indexer_types", types, f"a list of {shape.layers} texts, full or shared")
+        return [Kind("mla" if name == "full" else "mla_shared") for name in types[: shape.layers]]
+    every = fields.number("index_topk_freq", most=LARGEST_LAYERS) or 1
+    offset = fields.number("index_skip_topk_offset", least=0, most=LARGEST_LAYERS)
+    first = 2 if offset is None else offset
+    return [Kind("mla_shared" if max(layer - first + 1, 0) % every else "mla") for layer in range(shape.layers)]
 
 
 def sliding_window(fields: Fields) -> int | None:

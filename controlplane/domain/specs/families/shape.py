@@ -26,6 +26,8 @@ _FOUR_TIMES_HIDDEN = ("gpt2", "gpt_bigcode", "gpt_neox", "gptj", "bloom", "mpt",
 
 @dataclass(frozen=True, slots=True)
 class Shape:
+    """Widths and numbers of heads of the text model; 0 where a family has none of it."""
+
     model_type: str
     traits: Traits
     hidden: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from controlplane.domain.specs.families import attention, feed_forward, gemma, patterns, pruned, recurrent
 from controlplane.domain.specs.families.block import NO_MIXER, Block, FeedForward, Mixer
@@ -160,6 +161,7 @@ def _sliding(fields: Fields, shape: Shape, window_tokens: int | None) -> Mixer:
 
 _STATES: dict[str, Callable[[Fields, Shape], Mixer]] = {
     "mla": attention.latent,
+    "mla_shared": partial(attention.latent, shared=True),
     "mamba2": recurrent.mamba2,
     "mamba1": recurrent.mamba1,
     "gated_delta": recurrent.gated_delta,

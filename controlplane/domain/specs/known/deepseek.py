@@ -134,7 +134,8 @@ MODELS: dict[str, Config] = {
         "glm4_moe_lite", 2048, 10240, 47, 20, 154880, 64, 4, 1536, 1, 1, q_lora_rank=768, qk_nope_head_dim=192,
         v_head_dim=256, num_nextn_predict_layers=1, max_position_embeddings=202752,
     ),
-    **dict.fromkeys(("GLM-5", "GLM-5.1", "GLM-5.2"), _GLM_5),
+    **dict.fromkeys(("GLM-5", "GLM-5.1"), _GLM_5),
+    "GLM-5.2": changed(_GLM_5, index_topk_freq=4, index_skip_topk_offset=3, max_position_embeddings=1048576),
     "dots.llm1": row(
         "dots1", 4096, 10944, 62, 32, 32, 152064, head_dim=128, n_routed_experts=128, num_experts_per_tok=6,
         n_shared_experts=2, moe_intermediate_size=1408, first_k_dense_replace=1, max_position_embeddings=32768,

@@ -31,4 +31,5 @@ def seeing(model_type: str, text: Config, vision: Config, **more: object) -> Con
 
 
 def changed(base: Config, **more: object) -> Config:
+    """The same config with some fields changed."""
     return {**base, **more}

@@ -1,0 +1,74 @@
+"""Parts of a planner's answer in REST: the load as it was understood, cards that differ, what would be started."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from controlplane.deployments.planner.workload import Asked
+from controlplane.domain.capacity import recorded
+
+
+class PlannedPartSerializer(serializers.Serializer[Any]):
+    """A piece of one card's memory."""
+
+    name = serializers.CharField(
+        help_text="foreign, weights, adapters, non_torch, activation, graphs, kv_cache, reserve, unused."
+    )
+    size_bytes = serializers.IntegerField()
+
+
+class LengthsSerializer(serializers.Serializer[Any]):
+    """Lengths of prompts or answers in tokens; percentiles where they are known."""
+
+    mean = serializers.FloatField()
+    p50 = serializers.FloatField(allow_null=True)
+    p95 = serializers.FloatField(allow_null=True)
+    p99 = serializers.FloatField(allow_null=True)
+
+
+class WorkloadSerializer(serializers.Serializer[Any]):
+    """The load as it was understood: what was derived from percentiles or a trace."""
+
+    input = LengthsSerializer()
+    input_source = serializers.CharField(help_text="usual, mean, percentiles, trace.")
+    output = LengthsSerializer()
+    output_source = serializers.CharField()
+    peak_requests_per_s = serializers.FloatField(allow_null=True)
+    mean_requests_per_s = serializers.FloatField(allow_null=True)
+    rates_from_trace = serializers.BooleanField()
+    decoding_context_tokens = serializers.FloatField(
+        source="workload.mean_context_tokens", help_text="Mean context of a request that is met while it decodes."
+    )
+    trace = serializers.SerializerMethodField(help_text="What is kept of the trace; takes its place in a body.")
+    sentences = serializers.ListField(source="seen", child=serializers.CharField())
+
+    def get_trace(self, asked: Asked) -> dict[str, Any] | None:
+        """Returns the trace in short."""
+        return None if asked.trace is None else recorded.as_values(asked.trace)
+
+
+class StageSerializer(serializers.Serializer[Any]):
+    """Cards of one copy that hold the same: stages of its pipeline from `first` to `last`, each of `cards` cards."""
+
+    first = serializers.IntegerField()
+    last = serializers.IntegerField()
+    first_layer = serializers.IntegerField()
+    last_layer = serializers.IntegerField()
+    layers = serializers.IntegerField(help_text="Of each stage.")
+    cards = serializers.IntegerField()
+    embedding = serializers.BooleanField()
+    head = serializers.BooleanField()
+    fullest = serializers.BooleanField()
+    total_bytes = serializers.IntegerField(allow_null=True)
+    parts = PlannedPartSerializer(many=True)
+
+
+class StartSerializer(serializers.Serializer[Any]):
+    """Whether Headworks can start this, and the body of the deployment that would."""
+
+    can_start = serializers.BooleanField()
+    why_not = serializers.CharField()
+    note = serializers.CharField()
+    body = serializers.DictField()

@@ -1,0 +1,52 @@
+"""What the fleet says of cards of one make: what they cost, and whether engines are starting on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import Avg, Count
+
+from controlplane.deployments.services import starts
+from controlplane.domain.ledger import advice
+from controlplane.domain.ledger.advice import Advice
+from controlplane.domain.specs import accelerators
+from controlplane.fleet.models import Accelerator, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """`price_per_hour` is the mean of the nodes with such cards that have a price, None without one; `note` tells it.
+    `advice` is there while engines are starting on some of them."""
+
+    price_per_hour: float | None = None
+    note: str = ""
+    advice: tuple[Advice, ...] = ()
+
+
+def of_make(name: str) -> Standing:
+    """Returns what is known of cards that go by this name in the table of accelerators; one query where there are
+    none."""
+    cards = Accelerator.objects.filter(present=True, kind=Accelerator.Kind.GPU).order_by()
+    called = [one for one in cards.values_list("name", flat=True).distinct() if _is_of(one, name)]
+    if not called:
+        return Standing()
+    like = cards.filter(name__in=called)
+    priced = Node.objects.filter(pk__in=like.values("node"), card_price_per_hour__isnull=False)
+    found = priced.aggregate(mean=Avg("card_price_per_hour"), nodes=Count("pk"))
+    starting = starts.on(like)
+    told = advice.would_wait(starting, like.count()) if starting else ()
+    if found["mean"] is None:
+        return Standing(advice=told)
+    price = float(found["mean"])
+    note = (
+        f"A card's price is not given; {price:g} an hour was taken, the mean of {found['nodes']} nodes with such cards."
+    )
+    if found["nodes"] == 1:
+        whose = "that of the node" if found["nodes"] == 1 else f"the mean of {found['nodes']} nodes"
+    note = f"A card's price is not given; {price:g} an hour was taken, {whose} with such cards."
+    return Standing(price, note, told)
+
+
+def _is_of(driver_name: str, name: str) -> bool:
+    facts = accelerators.find(driver_name)
+    return facts is not None and facts.name == name
