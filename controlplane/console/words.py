@@ -222,6 +222,7 @@ FIELDS: dict[str, Promise] = {
     "accelerators": _("Accelerators a replica"),
     "accelerators_per_replica": _("Accelerators a replica"),
     "architecture": _("Architecture"),
+    "batch_kv_share": _("Batch may hold"),
     "completion_per_million": _("Price of a million output tokens"),
     "context_length_tokens": _("Context length"),
     "deployment": _("Deployment"),

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 import redis.asyncio
 
+from controlplane.domain.admission.fair_queue import FairQueue, TierQueue
 from controlplane.domain.admission.ticket import Ticket
 from controlplane.domain.gateway_state import (
     MOST_WAITING,
@@ -151,10 +152,7 @@ class StateReport:
 
     def _deployment(self, gate: Gate, counts: Counts, clock: float) -> DeploymentState:
         admission = gate.admission
-        oldest: dict[str, Ticket] = {}
-        for ticket in admission.waiting.values():
-            if ticket.tier not in oldest or ticket.arrived_at < oldest[ticket.tier].arrived_at:
-                oldest[ticket.tier] = ticket
+        oldest = {name: oldest_of(queue) for name, queue in admission.queue.tiers.items()}
         tiers = tuple(self._tier(gate, name, oldest.get(name), counts, clock) for name in admission.policy.tiers)
         refused = tuple(
             RefusedState(tier, why, requests, self._per_s((gate.name, tier, why), requests))
@@ -167,7 +165,7 @@ class StateReport:
             )
             for place in admission.places.values()
         )  # fmt: skip
-        return DeploymentState(gate.name, tiers, waiting(admission.waiting.values(), clock), refused, replicas,
+        return DeploymentState(gate.name, tiers, waiting(admission.queue, clock), refused, replicas,
                                ladder_of(gate))  # fmt: skip
 
     def _tier(self, gate: Gate, name: str, oldest: Ticket | None, counts: Counts, clock: float) -> TierState:
@@ -238,16 +236,25 @@ def _counted(tenant: str, quota: str, measure: str) -> tuple[str, str, str]:
     return "", f"{tenant}/{quota}", measure
 
 
-def waiting(tickets: Iterable[Ticket], clock: float) -> tuple[WaitingState, ...]:
+def oldest_of(queue: TierQueue) -> Ticket | None:
+    """Returns who waits longest in a tier: one of the first of the tenants' lines."""
+    firsts = (next(iter(line.values())) for line in queue.lines.values())
+    return min(firsts, key=lambda ticket: ticket.arrived_at, default=None)
+
+
+def waiting(queue: FairQueue, clock: float) -> tuple[WaitingState, ...]:
     """Returns who waits, by tenant and tier, the longest wait first."""
-    found: dict[tuple[str, str], list[float]] = {}
-    for ticket in tickets:
-        line = found.setdefault((ticket.tenant, ticket.tier), [0, 0, 0.0])
-        line[0] += 1
-        line[1] += ticket.tokens
-        line[2] = max(line[2], clock - ticket.arrived_at)
-    lines = [WaitingState(*who, int(requests), int(tokens), s) for who, (requests, tokens, s) in found.items()]
-    return tuple(sorted(lines, key=lambda one: -one.oldest_wait_s)[:MOST_WAITING])
+    found = [
+        (next(iter(line.values())).arrived_at, tenant, name, line)
+        for name, tier in queue.tiers.items()
+        for tenant, line in tier.lines.items()
+    ]
+    found.sort(key=lambda one: one[0])
+    return tuple(
+        WaitingState(tenant, tier, len(line), sum(one.prompt_tokens + one.output_tokens for one in line.values()),
+                     clock - arrived_at)
+        for arrived_at, tenant, tier, line in found[:MOST_WAITING]
+    )  # fmt: skip
 
 
 def ladder_of(gate: Any) -> LadderState | None:

@@ -10,7 +10,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from controlplane.accounts import roles
-from controlplane.console import rest, words
+from controlplane.console import amounts, rest, words
+from controlplane.console.amounts import PERCENT, Amount
 from controlplane.console.dialogs import Dialog, Field, Values, ask, leave, seen
 from controlplane.console.guard import ASKS, actor, is_fragment, page
 from controlplane.console.lists import Column, listing, params_of
@@ -92,6 +93,7 @@ def _apply(request: HttpRequest, name: str, values: Values, expected_version: in
         purpose=values.get("purpose", ""),
         hot=values.get("hot") == "on",
         strategy=values.get("strategy") or None,
+        batch_kv_share=amounts.read(_amounts(), values)["batch_kv_share"],
         expected_version=expected_version,
     )
 
@@ -100,6 +102,7 @@ def _dialog(request: HttpRequest, values: Values, row: Pool | None) -> Dialog:
     purpose = values.get("purpose", row.purpose if row else Pool.Purpose.MIXED.value)
     hot = values.get("hot", "") if request.method == "POST" else "on" if row is None or row.hot else ""
     strategy = values.get("strategy", row.strategy if row else Pool.Strategy.SPREAD.value)
+    stored = {"batch_kv_share": row.batch_kv_share if row else None}
     strategies = (
         (Pool.Strategy.SPREAD.value, _("Spread: over many nodes")),
         (Pool.Strategy.PACK.value, _("Pack: fill a node first")),
@@ -108,13 +111,15 @@ def _dialog(request: HttpRequest, values: Values, row: Pool | None) -> Dialog:
     fields = [
         Field("purpose", _("Purpose"), "select", purpose, choices=purposes, required=True),
         Field("strategy", _("Placement"), "select", strategy, choices=strategies, required=True),
+        *amounts.fields(_amounts(), values, stored),
         Field("hot", _("Hot: its nodes are kept running"), "check", hot, full=True),
     ]
     if row is None:
         help_text = _("Lower-case letters, digits and hyphens.")
         fields.insert(0, Field("name", _("Name"), value=values.get("name", ""), required=True, help=help_text))
     name, version = (row.name, row.version) if row else (values.get("name") or "NAME", 0)
-    body = {"purpose": purpose, "hot": hot == "on", "strategy": strategy}
+    share = amounts.told(_amounts(), values, stored)
+    body = {"purpose": purpose, "hot": hot == "on", "strategy": strategy, **share}
     return Dialog(
         _("Edit %(name)s") % {"name": name} if row else _("New pool"),
         _("Save") if row else _("Make pool"),
@@ -124,6 +129,11 @@ def _dialog(request: HttpRequest, values: Values, row: Pool | None) -> Dialog:
         back=reverse("pools"),
         version=version if row else None,
     )
+
+
+def _amounts() -> list[Amount]:
+    help_text = _("Of a replica's KV tokens. Empty = as the tier says. For example 80.")
+    return [Amount("batch_kv_share", _("Batch may hold"), "%", help_text, 0, 100, PERCENT, above=True, optional=True)]
 
 
 def _holds(row: Pool) -> str:
