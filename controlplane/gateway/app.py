@@ -67,11 +67,10 @@ class Gateway:
         self._id_prefix = new_id(8)
         self._numbers = itertools.count(1)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            await self._http(scope, receive, None)
-        elif scope["type"] == "lifespan":
-            await self._lifespan(receive, send)
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        if scope["type"] == "lifespan":
+            return self._lifespan(receive, send)
+        return self._http(scope, receive, None)
 
     async def inside(self, scope: Scope, receive: Receive) -> None:
         """Answers what has come in at the internal address, from another gateway process."""

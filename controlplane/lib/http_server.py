@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import signal
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import httptools
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 HEAD_LIMIT_BYTES = 64 * 1024
 HEAD_TIMEOUT_S = 30.0
@@ -31,6 +32,7 @@ PIPELINE_MOST = 64  # requests that wait on one connection for the answers befor
 UNREAD_LIMIT_BYTES = 4 * 1024 * 1024
 UNREAD_TIMEOUT_S = 900.0
 
+_USUAL_PATH = re.compile(rb"/[A-Za-z0-9/_.-]*")
 _OF_AN_UPGRADE = frozenset({b"upgrade", b"http2-settings"})
 
 
@@ -50,9 +52,11 @@ class Protocol(HttpToolsProtocol):
         self._body_since: float | None = None
         self._unread_bytes = 0
         self._unread_since = 0.0
+        self._idle_since: float | None = None  # since the last answer
+        self._is_usual = not self.root_path and self.limit_concurrency is None
 
     def data_received(self, data: bytes) -> None:
-        self._unset_keepalive_if_required()
+        self._idle_since = None
         self._head_bytes += len(data)
         try:
             while data:
@@ -74,7 +78,40 @@ class Protocol(HttpToolsProtocol):
         if len(self.pipeline) >= PIPELINE_MOST or self.transport.get_write_buffer_size() > UNREAD_LIMIT_BYTES:
             raise LimitError
         self._body_since = self.loop.time()
-        super().on_headers_complete()
+        if self._is_usual and _USUAL_PATH.fullmatch(self.url) and self.parser.get_http_version() == "1.1":
+            self._begin()
+        else:
+            super().on_headers_complete()
+
+    def _begin(self) -> None:
+        """What uvicorn does with a head, for the usual one, whose target is a path that means what it says."""
+        scope, parser, url = self.scope, self.parser, self.url
+        scope["method"] = parser.get_method().decode("ascii")
+        scope["path"] = url.decode("ascii")
+        scope["raw_path"] = url
+        scope["query_string"] = b""
+        before = self.cycle
+        self.cycle = cycle = RequestResponseCycle(
+            scope, self.transport, self.flow, self.logger, self.access_logger, self.access_log,
+            self.server_state.default_headers, asyncio.Event(), self.expect_100_continue, parser.should_keep_alive(),
+            self.on_response_complete,
+        )  # fmt: skip
+        if before is None or before.response_complete:
+            self._start_asgi_task(cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self.app))
+
+    def on_response_complete(self) -> None:
+        """As uvicorn does, but with no timer for each answer: `sweep` ends what is idle for long."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._idle_since = self.loop.time()
 
     def on_message_complete(self) -> None:
         if not self._is_declined():
@@ -101,6 +138,8 @@ class Protocol(HttpToolsProtocol):
         elif (self._head_since is not None and now - self._head_since > HEAD_TIMEOUT_S) or (
             self._body_since is not None and now - self._body_since > BODY_TIMEOUT_S
         ):
+            self.transport.close()
+        if self._idle_since is not None and now - self._idle_since > self.timeout_keep_alive:
             self.transport.close()
         unread = self.transport.get_write_buffer_size()
         if unread == 0 or unread != self._unread_bytes:
