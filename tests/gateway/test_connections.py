@@ -1,0 +1,69 @@
+"""Connections that clients keep: their requests run in one task, and what is idle for long is closed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from controlplane.gateway.process import KEEP_ALIVE_S
+from tests.gateway.conftest import StartGateway, make_deployment, make_request, make_snapshot, read_answer, until
+from tests.gateway.engine import Engine
+
+KEPT = {"connection": "keep-alive"}
+
+
+async def test_an_idle_connection_is_closed_after_its_time_and_not_before(start_gateway: StartGateway) -> None:
+    async with Engine() as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        reader, writer = await gateway.open()
+        writer.write(make_request({"model": "chat"}, headers=KEPT))
+        assert (await read_answer(reader)).status == 200
+        now = asyncio.get_running_loop().time()
+        gateway.server.sweep(now + KEEP_ALIVE_S - 5)
+        writer.write(make_request({"model": "chat"}, headers=KEPT))
+        assert (await read_answer(reader)).status == 200
+        gateway.server.sweep(asyncio.get_running_loop().time() + KEEP_ALIVE_S + 5)
+        assert await asyncio.wait_for(reader.read(), 10) == b""
+        writer.close()
+
+
+async def test_the_requests_of_a_connection_run_in_one_task_which_ends_with_it(start_gateway: StartGateway) -> None:
+    async with Engine() as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        before = asyncio.all_tasks()
+        reader, writer = await gateway.open()
+        seen: set[asyncio.Task[None]] = set()
+        for _ in range(5):
+            writer.write(make_request({"model": "chat"}, headers=KEPT))
+            assert (await read_answer(reader)).status == 200
+            seen |= {task for task in asyncio.all_tasks() - before if "_run" in repr(task.get_coro())}
+        assert len(seen) == 1
+        assert not gateway.server.server_state.tasks, "an idle connection must not hold up the end"
+        writer.close()
+        await until(lambda: all(task.done() for task in seen))
+
+
+@pytest.mark.parametrize("count", [2, 7])
+async def test_requests_sent_together_are_answered_in_order(start_gateway: StartGateway, count: int) -> None:
+    async with Engine() as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        reader, writer = await gateway.open()
+        for _ in range(2):  # also where the task waits for another request already
+            raws = [
+                make_request({"model": "chat"}, headers={**KEPT, "x-request-id": f"q{one}"}) for one in range(count)
+            ]
+            writer.write(b"".join(raws))
+            ids = [(await read_answer(reader)).headers["x-headworks-request-id"] for _ in range(count)]
+            assert ids == [f"q{one}" for one in range(count)]
+        writer.close()
+    await gateway.until_idle()
+
+
+async def test_a_path_written_in_another_way_is_read_as_before(start_gateway: StartGateway) -> None:
+    async with Engine() as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        for path in ("/v1/chat/completions?x=1", "/v1/chat%2Fcompletions", "/v1/chat/%63ompletions"):
+            assert (await gateway.ask({"model": "chat"}, path=path)).status == 200, path
+        for path in ("/v1/chat/completions/", "/v1//chat/completions"):
+            assert (await gateway.ask({"model": "chat"}, path=path)).status == 404, path
