@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from controlplane.accounts.models import ApiKey
 from controlplane.deployments.controller import rules
-from controlplane.deployments.models import Deployment, DesiredState, Engine, Replica, Revision
+from controlplane.deployments.models import Deployment, DesiredState, Engine, LedgerRow, Replica, Revision
 from controlplane.deployments.services import checking, freeze
 from controlplane.domain import reconcile
 from controlplane.domain.desired import DESIRED_SCHEMA, AssignedAccelerator, NodeDesired, ReplicaDesired
@@ -56,7 +56,8 @@ def build_snapshot(now: float) -> Snapshot:
     revisions = dict(_needed_revisions().values_list("pk", "spec"))
     ready: dict[int, list[Replica]] = defaultdict(list)
     rows = Replica.objects.filter(ended_at=None, goal="run", state="ready").order_by("created_at", "pk")
-    for row in rows.only("deployment", "revision", "node", "state", "goal", "url", "key", "facts"):
+    rows = rows.only("deployment", "revision", "node", "state", "goal", "url", "key", "facts")
+    for row in rows.annotate(predicted=_of_ledger("predicted"), ceiling=_of_ledger("concurrency_ceiling")):
         if reconcile.is_routed(row.state, row.goal, _silent_s(nodes.get(row.node_id or 0), now)):
             ready[row.deployment_id].append(row)
     deployments: dict[str, RoutedDeployment] = {}
@@ -109,6 +110,10 @@ def build_wishes() -> list[NodeWish]:
     return wishes
 
 
+def _of_ledger(column: str) -> Subquery:
+    return Subquery(LedgerRow.objects.filter(replica=OuterRef("pk")).values(column)[:1])
+
+
 def _needed_revisions() -> QuerySet[Revision]:
     return Revision.objects.filter(pk__in=Replica.objects.filter(ended_at=None).values("revision"))
 
@@ -157,22 +162,37 @@ def _routed(row: Replica, deployment: Deployment, spec: Mapping[str, Any], node:
         return RoutedReplica(row.pk, external.api_url(spec["external_url"]), deployment.external_key, model)
     settings = spec.get("settings", {})
     copies = _positive(settings.get("data_parallel_size")) or 1  # each with a cache and seats of its own
+    tokens, seats = _room(row, settings)
     return RoutedReplica(
         row.pk,
         row.url,
         row.key,
         model,
         node.name if node else "",
-        kv_capacity_tokens=_times(copies, row.facts.get("kv_cache_tokens")),
-        max_num_seqs=_times(copies, settings.get("max_num_seqs")),
+        kv_capacity_tokens=_times(copies, tokens),
+        max_num_seqs=_times(copies, seats),
         engine_version=str(row.facts.get("engine_version") or ""),
         takes_priority=settings.get("scheduling_policy") == "priority",
     )
 
 
-def _times(copies: int, value: object) -> int | None:
-    known = _positive(value)
-    return None if known is None else copies * known
+def _room(row: Replica, settings: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """Tokens of one copy's cache and its seats: as the engine told and the settings say, else as the ledger predicted.
+
+    A hybrid's predicted tokens are no capacity: its seats are bounded by the ledger's ceiling instead.
+    """
+    predicted: Mapping[str, Any] = getattr(row, "predicted", None) or {}
+    tokens = _positive(row.facts.get("kv_cache_tokens")) or _positive(predicted.get("capacity_tokens"))
+    seats = _positive(settings.get("max_num_seqs")) or _positive(predicted.get("max_num_seqs"))
+    ceiling = _positive(getattr(row, "ceiling", None))
+    if tokens is None and ceiling is not None:
+        each = max(1, ceiling // (_positive(settings.get("data_parallel_size")) or 1))  # the row's is of all copies
+        seats = each if seats is None else min(seats, each)
+    return tokens, seats
+
+
+def _times(copies: int, value: int | None) -> int | None:
+    return None if value is None else copies * value
 
 
 def _positive(value: object) -> int | None:

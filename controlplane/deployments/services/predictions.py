@@ -69,6 +69,7 @@ def shown(ledger: Ledger) -> dict[str, Any]:
         "weights_bytes": ledger.budget.weights_bytes + ledger.budget.adapter_bytes,
         "kv_cache_bytes": ledger.available_bytes,
         "kv_cache_tokens": ledger.tokens,
+        "capacity_tokens": None if ledger.layout.hybrid else ledger.tokens,  # a hybrid's number counts no capacity
         "gpu_blocks": ledger.blocks,
         "kv_bytes_per_token": round(ledger.kv_bytes_per_token, 2),
         "needed_bytes": ledger.needed_bytes,

@@ -4,13 +4,15 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from controlplane.accounts.models import ApiKey, Tenant
 from controlplane.deployments.controller import documents
 from controlplane.deployments.controller.leadership import Leadership, LostError
 from controlplane.deployments.controller.publish import Publisher
-from controlplane.deployments.models import Deployment, Replica, Revision
+from controlplane.deployments.models import Deployment, LedgerRow, Replica, Revision
 from controlplane.deployments.services import deployments
 from controlplane.domain.routing import SNAPSHOT_SCHEMA, RoutingSnapshot
 from controlplane.fleet.models import Node
@@ -76,6 +78,47 @@ def test_each_data_parallel_copy_adds_its_cache_and_its_seats() -> None:
     Revision.objects.update(spec={**Revision.objects.get().spec, "settings": settings})
     (routed,) = documents.build_snapshot(NOW).content.deployments["chat"].replicas
     assert (routed.kv_capacity_tokens, routed.max_num_seqs) == (93_184, 96)
+
+
+def make_ledger(replica: Replica, **predicted: object) -> None:
+    LedgerRow.objects.create(replica=replica.pk, deployment="chat", predicted=predicted, concurrency_ceiling=24)
+
+
+def routed_room() -> tuple[int | None, int | None]:
+    (routed,) = documents.build_snapshot(NOW).content.deployments["chat"].replicas
+    return routed.kv_capacity_tokens, routed.max_num_seqs
+
+
+def test_what_neither_settings_nor_engine_say_is_taken_from_the_replica_s_ledger() -> None:
+    replica = make_ready()
+    make_ledger(replica, max_num_seqs=256, kv_cache_tokens=50_000, capacity_tokens=50_000)
+    assert routed_room() == (50_000, 256)
+    Replica.objects.update(facts={"kv_cache_tokens": 46_592})
+    settings = {"max_num_seqs": 48, "data_parallel_size": 2}
+    Revision.objects.update(spec={**Revision.objects.get().spec, "settings": settings})
+    assert routed_room() == (2 * 46_592, 2 * 48)
+    Replica.objects.update(facts={})
+    Revision.objects.update(spec={**Revision.objects.get().spec, "settings": {"data_parallel_size": 2}})
+    assert routed_room() == (2 * 50_000, 2 * 256)
+
+
+def test_a_hybrid_s_predicted_tokens_are_no_capacity_and_the_ledger_s_ceiling_bounds_its_seats() -> None:
+    make_ledger(make_ready(), max_num_seqs=256, kv_cache_tokens=50_000, capacity_tokens=None)
+    assert routed_room() == (None, 24)
+    Revision.objects.update(spec={**Revision.objects.get().spec, "settings": {"data_parallel_size": 2}})
+    assert routed_room() == (None, 24)  # 12 of each copy
+
+
+def test_the_ledgers_of_replicas_cost_no_queries_of_their_own(django_assert_num_queries) -> None:  # type: ignore[no-untyped-def]
+    make_ledger(make_ready(), max_num_seqs=256, capacity_tokens=50_000)
+    make_deployment("other")
+    with CaptureQueriesContext(connection) as first:
+        documents.build_snapshot(NOW)
+    for _ in range(4):
+        make_ledger(make_ready(), max_num_seqs=256, capacity_tokens=50_000)
+    with django_assert_num_queries(len(first)):
+        documents.build_snapshot(NOW)
+    assert sum("ledgerrow" in query["sql"] for query in first.captured_queries) == 1
 
 
 def test_a_deployment_without_replicas_is_known_all_the_same() -> None:
