@@ -30,6 +30,7 @@ class Call:
     headers: Headers = field(default_factory=list)
     passed_on: bool = False  # another process has been asked, and did not own the deployment any more
     degraded: str = ""  # what was done to it because its deployment is saturated
+    capped: str = ""  # what was done to it before it was diverted, as in `degraded`
     diverted_from: str = ""  # the deployment it was meant for, when another process has sent it here instead
     gate: Gate = field(init=False)
     ticket: Ticket = field(init=False)

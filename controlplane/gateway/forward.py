@@ -47,7 +47,7 @@ class Forwarder:
         if gate.degrader.level:
             gate = self._degrade(call, gate)
         elif call.diverted_from and not call.degraded:
-            call.degraded = f"model={gate.name}"
+            call.degraded = ", ".join(filter(None, (f"model={gate.name}", call.capped)))
         ticket = gate.ticket(call.ask, call.path, key.tenant, key.tier, call.arrived_at)
         call.gate, call.ticket = gate, ticket
         call.ignored = gate.prepare(call.ask, call.path, key.tenant_id)
@@ -86,11 +86,12 @@ class Forwarder:
             self._meter.refused(key, gate.name, error.status)
             raise
         if call.diverted_from:
-            call.degraded = ", ".join(filter(None, (f"model={gate.name}", call.degraded)))
+            call.degraded = ", ".join(filter(None, (f"model={gate.name}", call.capped, call.degraded)))
         elif outcome.divert_to:
             call.diverted_from, call.deployment = gate.name, ladders.deployment(outcome.divert_to)
             if self.is_elsewhere(outcome.divert_to):
                 call.body = call.ask.whole()  # what was capped stays so
+                call.capped = call.degraded.removesuffix(f"model={outcome.divert_to}").removesuffix(", ")
                 raise MovedError
             return self._gates.by_name[outcome.divert_to]
         return gate
@@ -99,5 +100,6 @@ class Forwarder:
         try:
             await self._quotas.reserve(limits, call.ticket, is_guess=is_guess)
         except GatewayError as error:
+            call.gate.count_refused(call.ticket.tier, "quota")
             self._meter.refused(call.key, call.deployment.name, error.status)
             raise

@@ -106,7 +106,7 @@ class Owners:
             own.append((FINAL, b"1"))
         body = call.body
         if call.diverted_from:
-            own.append((DIVERTED, call.diverted_from.encode()))
+            own.append((DIVERTED, f"{call.diverted_from},{call.capped}".encode()))
             body = _for_model(body, name)
         request = peer.pool.message(b"POST", ADDRESS + call.path, call.headers, own, body)
         connection = peer.pool.take()

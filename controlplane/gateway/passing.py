@@ -47,19 +47,20 @@ class Passed:
     waited_s: float = 0.0
     is_final: bool = False
     diverted_from: str = ""
+    capped: str = ""  # what was done to it before
 
 
 def read_passed(headers: Headers) -> Passed:
     """Returns what the headers of a request say that has come in at the internal address."""
-    waited_s, is_final, diverted_from = 0.0, False, ""
+    waited_s, is_final, diverted_from, capped = 0.0, False, "", ""
     for name, value in headers:
         if name == PASSED and value.isdigit():
             waited_s = int(value[:9]) / 1000
         elif name == FINAL:
             is_final = True
         elif name == DIVERTED:
-            diverted_from = value.decode("latin-1")
-    return Passed(waited_s, is_final, diverted_from)
+            diverted_from, _, capped = value.decode("latin-1").partition(",")
+    return Passed(waited_s, is_final, diverted_from, capped)
 
 
 class PeerPool(Pool):

@@ -274,8 +274,6 @@ def values_of(state: DeploymentState) -> Mapping[str, float | None]:
     values: dict[str, float | None] = {
         f"refused_{name}_per_s": rate if known else None for name, rate in refused.items()
     }
-    if not any(reason(one.why) == "quota" for one in state.refused):
-        values["refused_quota_per_s"] = None  # quotas count by tenant; a gate may not have been told
     values |= {f"queued_{tier.name}": tier.waiting for tier in state.tiers}
     return values | {
         "admitted_per_s": state.admitted_per_s,
