@@ -26,6 +26,7 @@ KEPT = (
     "traffic.Share",
     "traffic.Ladder",
     "traffic.Price",
+    "traffic.Slo",
     "traffic.UsageMinute",
     "traffic.UsageCursor",
     "traffic.UsageBatch",

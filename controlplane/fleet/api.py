@@ -67,7 +67,7 @@ class LabelsBody(StrictSerializer):
     labels = Labels()
 
 
-class PriceBody(StrictSerializer):
+class CardPriceBody(StrictSerializer):
     """What one accelerator costs."""
 
     card_price_per_hour = Real(
@@ -195,10 +195,10 @@ class LabelNodeView(NodeActionView):
 class PriceNodeView(NodeActionView):
     """Pricing."""
 
-    @schema.acts("price_node", NodeSerializer, PriceBody)
+    @schema.acts("price_node", NodeSerializer, CardPriceBody)
     def post(self, request: Request, name: str) -> Response:
         """Says what one accelerator of a node costs an hour; placement and planner count with it."""
-        return self.act(nodes.price, PriceBody, name)
+        return self.act(nodes.price, CardPriceBody, name)
 
 
 class AcceleratorsView(ApiView):

@@ -42,6 +42,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "put_ladder": {"steps": []},
     "put_slo": {"ttft_s": 1, "tpot_s": 0.08},
     "put_price": {"prompt_per_million": 1, "completion_per_million": 2},
+    "price_node": {"card_price_per_hour": 2.5},
     "label_node": {"labels": {"rack": "r1"}},
 }
 # what is done to something new, or to a replica in whatever state it is; a preview and one's password

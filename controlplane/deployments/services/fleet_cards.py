@@ -38,12 +38,11 @@ def of_make(name: str) -> Standing:
     if found["mean"] is None:
         return Standing(advice=told)
     price = float(found["mean"])
-    note = (
-        f"A card's price is not given; {price:g} an hour was taken, the mean of {found['nodes']} nodes with such cards."
-    )
-    if found["nodes"] == 1:
-        whose = "that of the node" if found["nodes"] == 1 else f"the mean of {found['nodes']} nodes"
-    note = f"A card's price is not given; {price:g} an hour was taken, {whose} with such cards."
+    nodes = found["nodes"]
+    if nodes == 1:
+        note = f"A card's price is not given; {price:g} an hour was taken, that of the node with such cards."
+    else:
+        note = f"A card's price is not given; {price:g} an hour was taken, the mean of {nodes} nodes with such cards."
     return Standing(price, note, told)
 
 
