@@ -255,6 +255,10 @@ def _described_images(given: Fields) -> bool | None:
 def _with_ranks(given: Fields, wishes: Wishes, facts: ModelFacts) -> Wishes:
     """All cards work together where nothing else is said, as far as they divide the heads."""
     gpus = given.number("num_gpus", most=_LARGEST_RANKS)
+    ranks = (wishes.tensor_parallel or 1) * (wishes.pipeline_parallel or 1)
+    if gpus is not None and ranks > gpus:
+        right = f"at least {ranks}: tensor_parallel times pipeline_parallel"
+        raise given.refuse("num_gpus", gpus, right)
     if wishes.tensor_parallel is not None or gpus is None:
         return wishes
     most = max(1, gpus // (wishes.pipeline_parallel or 1))

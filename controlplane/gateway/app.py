@@ -127,6 +127,7 @@ class Gateway:
     async def _decide_for_another(self, call: Call, passed: Passed) -> None:
         """Serves a call that another process has passed on to this one; raises GatewayError."""
         call.arrived_at -= passed.waited_s
+        call.is_late = True
         call.diverted_from, call.capped = passed.diverted_from, passed.capped
         if not passed.is_final and self._owners.is_elsewhere(call.deployment.name):
             raise moved()

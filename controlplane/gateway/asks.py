@@ -24,7 +24,7 @@ _TRUE = msgspec.Raw(b"true")
 MOST_OUTPUT = 10_000_000
 MOST_CHOICES = 128
 LONG_BODY_BYTES = 16 * 1024  # from here on it is worth a look for pictures and sounds
-_INLINE = re.compile(rb";base64,[A-Za-z0-9+/=\\_-]{256,}")
+_INLINE = re.compile(rb'(?:;base64,|"data"\s{0,8}:\s{0,8}")[A-Za-z0-9+/=\\_-]{256,}')
 
 
 @dataclass(slots=True)

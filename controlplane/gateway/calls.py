@@ -35,6 +35,7 @@ class Call:
     gate: Gate = field(init=False)
     ticket: Ticket = field(init=False)
     queued_s: float = 0.0  # how long it waited for its seat
+    is_late: bool = False  # it has waited since it arrived: for quotas, or in another process
     tried: str = ""  # the replica that failed before the client got anything
     relay: Relay | None = None
     ignored: Sequence[str] = ()  # fields that are not a client's to set

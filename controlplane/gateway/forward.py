@@ -97,6 +97,7 @@ class Forwarder:
         return gate
 
     async def _reserve(self, call: Call, limits: Limits, *, is_guess: bool) -> None:
+        call.is_late = True
         try:
             await self._quotas.reserve(limits, call.ticket, is_guess=is_guess)
         except GatewayError as error:

@@ -44,7 +44,8 @@ class Sender:
         while True:
             call.used_tokens = None
             try:
-                target = gate.seat_at_once(ticket, call.arrived_at) if not call.tried else None
+                now = time.monotonic() if call.is_late else call.arrived_at
+                target = gate.seat_at_once(ticket, now) if not call.tried else None
                 if target is None:
                     target = await self._seat(call)
                     if target is None or client.gone:
@@ -63,7 +64,7 @@ class Sender:
     async def _seat(self, call: Call) -> Target | None:
         """Returns where to send a call; raises GatewayError when it gets no seat."""
         gate, ticket = call.gate, call.ticket
-        now = ticket.arrived_at if not call.tried else time.monotonic()
+        now = time.monotonic() if call.tried or call.is_late else ticket.arrived_at
         try:
             target = await gate.seat(ticket, now)
             if target is not None and target.replica.id == call.tried:
@@ -77,7 +78,7 @@ class Sender:
 
     def _was_refused(self, call: Call, replica: RoutedReplica, error: UpstreamError) -> None:
         now = time.monotonic()
-        wait_s = self._cool_downs.refused(replica.id, call.ticket.arrived_at)
+        wait_s = self._cool_downs.refused(replica.id, now)
         call.gate.rest(replica.id, wait_s, now)
         logger.warning(
             "%s: replica %s of %s refused (%s); left alone for %.0f s",
@@ -166,9 +167,9 @@ class Sender:
             call.spent = _spent(live)
         gate.answered(live.replica_id, relay.upstream_status, relay.failure is not None, relay.ended_at)
         if live.prompt_tokens or live.output_tokens:
-            call.used_tokens = live.prompt_tokens + live.output_tokens
+            call.used_tokens = (live.prompt_tokens or call.ticket.prompt_tokens) + live.output_tokens
             if relay.outcome == "whole":
-                gate.sizes.learn(call.ticket, call.path, live.prompt_tokens, live.output_tokens)
+                gate.sizes.learn(call.ticket, call.ask, call.path, live.prompt_tokens, live.output_tokens)
                 if relay.first_at is not None:
                     gate.prefill_s += 0.05 * (relay.first_at - call.ticket.arrived_at - call.queued_s - gate.prefill_s)
         elif relay.upstream_status >= 400:

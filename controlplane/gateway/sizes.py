@@ -11,6 +11,7 @@ from controlplane.domain.admission.ticket import Ticket
 from controlplane.gateway.asks import Ask
 
 MIXED_TOKENS = 1000  # what a picture is taken to be, whatever its bytes
+LEAST_BYTES_A_TOKEN, MOST_BYTES_A_TOKEN = 1, 12  # no vocabulary is further off with text
 WITHOUT_OUTPUT = "/embeddings"
 
 
@@ -44,10 +45,13 @@ class Sizes:
             output = 0 if path == WITHOUT_OUTPUT else self.outputs.high(tenant)
         return output * ask.choices() if "n" in ask.fields else output
 
-    def learn(self, ticket: Ticket, path: str, prompt_tokens: int, output_tokens: int) -> None:
-        """Takes the engine's own counts of a whole answer."""
-        if prompt_tokens > 0 and ticket.body_bytes:
-            self.prompts[path].learn(ticket.body_bytes, ticket.prompt_tokens, prompt_tokens)
+    def learn(self, ticket: Ticket, ask: Ask, path: str, prompt_tokens: int, output_tokens: int) -> None:
+        """Takes the engine's own counts of a whole answer. A prompt with pictures says nothing about text; one that is
+        far from any text (numbers of tokens, say) counts as the nearest that may be."""
+        body_bytes = ticket.body_bytes
+        if prompt_tokens > 0 and body_bytes and not ask.mixed_bytes:
+            usual_bytes = max(prompt_tokens * LEAST_BYTES_A_TOKEN, min(body_bytes, prompt_tokens * MOST_BYTES_A_TOKEN))
+            self.prompts[path].learn(usual_bytes, ticket.prompt_tokens, prompt_tokens)
         if path != WITHOUT_OUTPUT:
-            self.outputs.learn(ticket.tenant, output_tokens)
+            self.outputs.learn(ticket.tenant, output_tokens // ask.choices() if "n" in ask.fields else output_tokens)
         self.mean_tokens += 0.02 * (prompt_tokens + output_tokens - self.mean_tokens)

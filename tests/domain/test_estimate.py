@@ -162,11 +162,21 @@ def test_weights_beyond_one_card_decide_nothing_where_ranks_are_not_known() -> N
         ("architecture", {"total_params": -1}),
         ("architecture", {**ARCHITECTURE, "mamba_layers": 4096}),
         ("vllm_version", 0.11),
+        ("speculative", "eagle -5"),
         ("model", 5),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(field: str, value: object) -> None:
     assert any(field in name for name in refused(**{field: value}))
+
+
+def test_more_ranks_than_cards_are_refused() -> None:
+    assert any("num_gpus" in name for name in refused(num_gpus=2, tensor_parallel=8))
+
+
+def test_a_step_holds_a_token_of_each_request() -> None:
+    names = refused(max_num_seqs=256, max_num_batched_tokens=64)
+    assert any("max_num_batched_tokens" in name for name in names)
 
 
 anything = st.recursive(

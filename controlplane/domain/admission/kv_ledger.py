@@ -23,13 +23,15 @@ class KvLedger:
     by_tier: dict[str, int] = field(default_factory=dict)
 
     def has_room(self, tier: str, tokens: int, tier_share: float) -> bool:
-        """Returns whether so many tokens are free, in the replica and in the tier's share of it."""
+        """Returns whether so many tokens are free, in the replica and in the tier's share of it. A request longer than
+        the share has room while its tier holds nothing: it would wait for ever, and those behind it too."""
         capacity = self.capacity_tokens
         if capacity is None:
             return True
         if self.reserved_tokens + tokens > capacity:
             return False
-        return tier_share >= 1.0 or self.by_tier.get(tier, 0) + tokens <= tier_share * capacity
+        held = self.by_tier.get(tier, 0)
+        return tier_share >= 1.0 or not held or held + tokens <= tier_share * capacity
 
     def add(self, tier: str, tokens: int) -> None:
         """Reserves so many more for a tier; negative gives back."""

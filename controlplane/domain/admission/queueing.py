@@ -62,7 +62,7 @@ class Admission:
         reserved; None leaves everything as it was, and `arrive` has the answer. The short way of nearly every request.
         """
         serving = self.serving
-        if self.queue.count or not serving.count:
+        if self.queue.count or not serving.count or now > ticket.wait_until:
             return None
         capacity = serving.largest
         if capacity is not None and ticket.prompt_tokens > capacity:
@@ -82,6 +82,8 @@ class Admission:
             return [Dispatch(ticket, place.id)]
         if not self.serving.count:
             return [self._refuse(ticket, "no_replica", "No replica is ready.", now)]
+        if now > ticket.wait_until:
+            return [self._expired(ticket, now)]
         capacity = self.serving.largest
         if capacity is not None and ticket.prompt_tokens > capacity:
             why = f"The prompt of about {ticket.prompt_tokens} tokens is longer than a KV cache of {capacity} tokens."
@@ -147,9 +149,7 @@ class Admission:
         answers: list[Answer] = []
         for ticket in late:
             self.abandoned(ticket.id)
-            waited_s = now - ticket.arrived_at
-            why = f"No seat became free within {waited_s:.1f} s; the tier {ticket.tier} waits no longer."
-            answers.append(self._refuse(ticket, "expired", why, now))
+            answers.append(self._expired(ticket, now))
         return answers + self.fill(now)
 
     def refuse_all(self, now: float) -> list[Answer]:
@@ -173,6 +173,9 @@ class Admission:
                 break
             ticket, place = found
             self.abandoned(ticket.id)
+            if now > ticket.wait_until:  # the timer is late
+                answers.append(self._expired(ticket, now))
+                continue
             self._seat(ticket, place, now)
             answers.append(Dispatch(ticket, place.id))
         return answers
@@ -251,6 +254,10 @@ class Admission:
             why = f"It would wait about {expected_s:.1f} s and may wait {ticket.wait_until - now:.1f} s."
             return [*answers, self._refuse(ticket, "too_slow", why, now)]
         return [*answers, Queued(ticket, ahead, expected_s)]
+
+    def _expired(self, ticket: Ticket, now: float) -> Refusal:
+        why = f"No seat became free within {now - ticket.arrived_at:.1f} s; the tier {ticket.tier} waits no longer."
+        return self._refuse(ticket, "expired", why, now)
 
     def _expected_wait_s(self, ahead: int, now: float) -> float | None:
         rate = self._rate.per_s(now)

@@ -45,6 +45,13 @@ def give(setup: Setup, budget: Budget, layout: KvLayout) -> tuple[Advice, ...]:
         support = precision.support(setup.precision, setup.card.facts)
         if support.level == "none":
             found.append(Advice("precision_not_supported", "quantization", support.why))
+    limit = setup.model.max_position_embeddings
+    if setup.length_was_given and limit is not None and setup.max_model_len > limit:
+        sentence = (
+            f"max_model_len {setup.max_model_len} is more than the model's own limit of {limit}: vLLM does not start "
+            f"with it. Set at most {limit}."
+        )
+        found.append(Advice("length_beyond_model", "max_model_len", sentence))
     mean = setup.wishes.mean_request_tokens
     if mean and available is not None and layout.bytes_per_block:
         carried = layout.pool_blocks(available) // max(1, layout.blocks_for(mean))
@@ -92,7 +99,8 @@ def _shares(setup: Setup, budget: Budget, total: int, available: int) -> list[Ad
             f"A cache of {available / GIB:.1f} GiB is {share:.0%} of the card while the activation peak is not known "
             "(max_num_batched_tokens is not given): keep it below 40 to 50 % until a start has measured it."
         )
-        found.append(Advice("large_cache", "kv_cache_memory", sentence))
+        field = "kv_cache_memory_share" if setup.wishes.kv_cap_bytes is None else "kv_cache_memory_bytes"
+        found.append(Advice("large_cache", field, sentence))
     if not budget.capped and setup.utilization > _HIGH_UTILIZATION and setup.max_model_len > _LONG_CONTEXT_TOKENS:
         sentence = (
             f"Utilization {setup.utilization:.2f} with contexts of {setup.max_model_len} tokens leaves "
@@ -113,5 +121,14 @@ def _shares(setup: Setup, budget: Budget, total: int, available: int) -> list[Ad
             f"The card is filled to {min(filled / total, 9.99):.0%}; above {_FULL_CARD_SHARE:.0%} fragmentation and "
             "other processes decide whether it keeps running."
         )
+        if budget.capped and filled > total:
+            left = max(0, total - (filled - max(0, available)))
+            sentence = (
+                f"A cache of {available / GIB:.2f} GiB is more than the {left / GIB:.2f} GiB that the rest leaves: "
+                f"together they would take {min(filled / total, 9.99):.0%} of the card, and the engine runs out of "
+                "memory. Lower the cap."
+            )
+            field = "kv_cache_memory_share" if setup.wishes.kv_cap_bytes is None else "kv_cache_memory_bytes"
+            return [*found, Advice("cap_beyond_card", field, sentence)]
         found.append(Advice("full_card", "gpu_memory_utilization", sentence))
     return found

@@ -111,6 +111,10 @@ def _no_room(budget: Budget) -> str:
     ]
     if budget.graphs_inside:
         parts.append(f"{_gib(budget.graphs_bytes)} CUDA graphs")
+    if budget.adapter_bytes:
+        parts.append(f"{_gib(budget.adapter_bytes)} LoRA buffers")
+    if budget.reserve_bytes:
+        parts.append(f"{_gib(budget.reserve_bytes)} reserve")
     left = _gib(budget.available_bytes or 0)
     return f"Nothing is left for the cache: {' - '.join(parts)} = {left} GiB."
 

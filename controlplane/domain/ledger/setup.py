@@ -120,6 +120,7 @@ def resolve(model: ModelFacts, precision: Precision, card: Card, rules: EngineRu
         utilization = rules.default_utilization
         if wishes.kv_cap_bytes is None:
             notes.append(f"gpu_memory_utilization is not given; {utilization:.2f} is the default of {rules.label}.")
+    _check_batch(wishes)
     length = _length(model, wishes, notes)
     multimodal = _multimodal(model, wishes, notes)
     sequences, tokens = _batch(model, card, rules, wishes, notes, length=length, multimodal=multimodal > 0)
@@ -179,6 +180,19 @@ def _batch(
     return sequences, tokens
 
 
+def _check_batch(wishes: Wishes) -> None:
+    """What vLLM itself refuses: a step has to hold one token of each request, and the card what others hold of it."""
+    sequences, tokens = wishes.max_num_seqs, wishes.max_num_batched_tokens
+    if sequences is not None and tokens is not None and tokens < sequences:
+        right = f"at least max_num_seqs ({sequences})"
+        raise RefusedError(
+            "parallelism",
+            f"max_num_batched_tokens {tokens} is less than max_num_seqs {sequences}: the engine refuses to start.",
+            hint=f"max_num_batched_tokens: {right}",
+            fields={"max_num_batched_tokens": right},
+        )
+
+
 def divides(model: ModelFacts, tensor_parallel: int) -> bool:
     """Whether so many ranks can share the model's heads."""
     try:
@@ -233,6 +247,14 @@ def draft_of(model: ModelFacts, speculative: str | None, notes: list[str]) -> Dr
         return None
     numbers: Sequence[str] = re.findall(r"\b(\d{1,3})\b", text)
     tokens = int(numbers[-1]) if numbers else 1
+    if tokens < 1 or re.search(r"(?:^|[\s=:])-\d", text):
+        right = "a method and how many tokens it proposes, at least 1, such as mtp 3"
+        raise RefusedError(
+            "speculative",
+            f'speculative is "{text[:40]}", which can\'t be.',
+            hint=f"speculative: {right}",
+            fields={"speculative": right},
+        )
     if any(word in text for word in _NO_LAYERS):
         return Draft(text, tokens)
     if model.draft_layers:

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from controlplane.domain.performance import assumed_model, fields, number_formats
+from controlplane.domain.errors import RefusedError
+from controlplane.domain.ledger import setup as setup_checks
+from controlplane.domain.performance import assumed_model, classes, fields, number_formats
 from controlplane.domain.performance.fields import Case
 from controlplane.domain.performance.setup import (
     USUAL_INPUT_TOKENS,
@@ -54,6 +56,8 @@ def read(case: Case, find_model: FindModel) -> Question:
     concurrency = fields.number(case, "concurrency", 1, MOST_REQUESTS)
     rate = fields.number(case, "request_rate", 1e-6, 1e6)
     requests = fields.number(case, "num_requests", 1, 1e9)
+    load = _load(case, requests, notes)
+    notes.extend(_notes(setup, weights, model, load))
     if concurrency is None and mode == "closed_loop":
         concurrency = _missing_concurrency(case, notes)
     return Question(
@@ -61,7 +65,7 @@ def read(case: Case, find_model: FindModel) -> Question:
         model=model,
         setup=setup,
         weights=weights,
-        load=_load(case, requests, notes),
+        load=load,
         mode=mode,
         concurrency=concurrency,
         requests_per_s=rate,
@@ -184,6 +188,9 @@ def _split(case: Case, link_group: int, model: ModelFacts, notes: list[str]) -> 
         notes.append(f"tp {tensor} with ep {experts} spans more cards than one fabric joins: read as their product.")
         tensor //= experts
         cards = None
+    _check(tensor, pipeline, model, given=case.get("tp") is not None)
+    if cards is not None and data > 1 and tensor * pipeline * data > cards and tensor % data:
+        notes.append(f"tp {tensor} x pp {pipeline} x dp {data} is more than the {cards} cards: dp was left out.")
     total = cards if cards is not None else tensor * pipeline * (data if data <= tensor else 1)
     ranks = tensor * pipeline
     if data > 1 and ranks * data <= total and model.experts is not None and experts > 1:
@@ -191,6 +198,36 @@ def _split(case: Case, link_group: int, model: ModelFacts, notes: list[str]) -> 
     if data > 1 and ranks * data > total and tensor % data == 0:
         return _Split(tensor, pipeline, max(1, total // ranks), data, experts > 1)
     return _Split(tensor, pipeline, max(1, total // ranks), 1, experts > 1)
+
+
+def _check(tensor: int, pipeline: int, model: ModelFacts, *, given: bool) -> None:
+    """Refuses what the engine refuses. Models with experts may be spread by experts instead of by heads."""
+    if model.experts is not None or not model.num_attention_heads:
+        return
+    try:
+        setup_checks.check_split(model, tensor if given else 1, pipeline)
+    except RefusedError as refused:
+        named = {"tensor_parallel": "tp", "pipeline_parallel": "pp"}
+        wrong = {named.get(field, field): right for field, right in refused.fields.items()}
+        hint = "; ".join(f"{field}: {right}" for field, right in wrong.items())
+        raise RefusedError(fields.CODE, refused.message, hint=hint, fields=wrong) from refused
+
+
+def _notes(setup: Setup, weights: number_formats.WeightFormat, model: ModelFacts, load: Workload) -> list[str]:
+    """What such a set-up would not start with, or was summed up without knowing."""
+    found = []
+    held = model.parameters * weights.width / 8 / (setup.tensor_parallel * setup.pipeline_parallel)
+    if held > setup.accelerator.memory_bytes:
+        found.append(
+            f"It does not fit: about {held / 1e9:.0f} GB of weights a card are more than the "
+            f"{setup.accelerator.memory_bytes / 1e9:.0f} GB of {setup.accelerator.name}."
+        )
+    limit, length = model.max_position_embeddings, load.input_tokens + load.output_tokens
+    if limit is not None and length > limit:
+        found.append(f"Requests of {length:.0f} tokens are longer than the model's own limit of {limit}.")
+    if setup.engine != "unknown" and classes.engine(setup) == "unknown":
+        found.append(f"The engine {setup.engine[:40]} is not known; coefficients are those of an average engine.")
+    return found
 
 
 def _load(case: Case, requests: float | None, notes: list[str]) -> Workload:

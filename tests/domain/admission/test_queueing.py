@@ -321,3 +321,27 @@ def test_changed_rules_hold_at_once_and_nobody_who_waits_is_lost() -> None:
     admission.set_policy(only_batch, LATE)
     assert list(admission.policy.tiers) == list(admission.queue.tiers) == ["batch"]
     admission.check_invariants()
+
+
+def test_who_has_waited_too_long_gets_no_seat_that_becomes_free_later() -> None:
+    admission = make_admission(seats=1)
+    ask(admission, make_ticket("runs"))
+    assert isinstance(ask(admission, make_ticket("waits", "eve")), Queued)
+    (answer,) = admission.ended("runs", LATE + 31.0)
+    assert isinstance(answer, Refusal) and answer.code == "expired"
+    admission.check_invariants()
+    late = admission.arrive(make_ticket("late"), LATE + 50.0)[-1]
+    assert isinstance(late, Refusal) and late.code == "expired"
+    assert not admission.seated and not admission.waiting
+
+
+def test_a_request_longer_than_its_tiers_share_goes_when_the_tier_holds_nothing() -> None:
+    admission = make_admission(policy=make_policy())
+    long = make_ticket("long", tier="batch", output_tokens=9000)
+    short = make_ticket("short", "eve", tier="batch", output_tokens=20)
+    assert isinstance(ask(admission, short), Dispatch)
+    assert isinstance(ask(admission, long), Queued)
+    assert dispatched(admission.ended("short", LATE + 1.0)) == ["long"]
+    admission.ended("long", LATE + 2.0)
+    admission.check_invariants()
+    assert admission.places["r0"].ledger.reserved_tokens == 0

@@ -58,3 +58,13 @@ def test_before_a_placement_the_cards_on_which_others_start_are_counted() -> Non
     (found,) = advice.would_wait([Starting("r1", "chat", 1), Starting("r1", "chat", 2), Starting("r2", "code", 2)], 8)
     assert "on 2 of 8 cards of this make, such as replica r1 of chat" in found.sentence
     assert advice.would_wait([], 8) == ()
+
+
+def test_a_length_beyond_the_model_is_told() -> None:
+    assert "length_beyond_model" in codes(max_model_len=1_000_000)
+    assert "length_beyond_model" not in codes(max_model_len=8192)
+
+
+def test_a_cap_beyond_the_card_is_told_as_that() -> None:
+    assert "cap_beyond_card" in codes(kv_cap_bytes=70 * GIB)
+    assert "cap_beyond_card" not in codes(kv_cap_bytes=20 * GIB)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,3 +87,12 @@ def test_a_cache_of_what_one_request_needs_is_the_border(model: ModelFacts, vers
             model, version=version, card=make_card(None, ""), max_model_len=length, kv_cap_bytes=max(1, cap)
         )
         assert result.work_out(setup).verdict.fits is fits
+
+
+def test_the_sum_that_fails_adds_up_with_everything_in_it() -> None:
+    setup = make_setup(utilization=0.15, max_model_len=8192, adapters=4, reserve_bytes=7 * GIB)
+    sentence = result.work_out(setup).verdict.sentence
+    left, _, right = sentence.partition(" = ")
+    first, *others = (float(number) for number in re.findall(r"\d+\.\d\d", left))
+    outcome = re.search(r"-?\d+\.\d\d", right)
+    assert outcome is not None and first - sum(others) == pytest.approx(float(outcome[0]), abs=0.05), sentence

@@ -80,3 +80,17 @@ def test_more_ranks_than_cards_are_refused() -> None:
     with pytest.raises(RefusedError) as refused:
         read(gpu_count=2, tp=2, pp=2)
     assert list(refused.value.fields) == ["tp"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"), [({"tp": 3, "gpu_count": 3}, "tp"), ({"pp": 1000, "gpu_count": 1000}, "pp")]
+)
+def test_what_the_engine_does_not_split_is_refused(fields: dict[str, int], field: str) -> None:
+    with pytest.raises(RefusedError) as refused:
+        read(**fields)
+    assert field in refused.value.fields
+
+
+def test_what_would_not_start_and_what_is_not_known_is_told() -> None:
+    told = " ".join(read(gpu="T4", tp=1, engine="frobnicate", input_len_mean=1_000_000).assumptions)
+    assert "does not fit" in told and "frobnicate is not known" in told
