@@ -85,7 +85,7 @@ def test_more_ranks_than_cards_are_refused() -> None:
 @pytest.mark.parametrize(
     ("fields", "field"), [({"tp": 3, "gpu_count": 3}, "tp"), ({"pp": 1000, "gpu_count": 1000}, "pp")]
 )
-def test_what_the_engine_does_not_split_is_refused(fields: dict[str, int], field: str) -> None:
+def test_what_the_engine_does_not_split_is_refused(fields: dict[str, Any], field: str) -> None:
     with pytest.raises(RefusedError) as refused:
         read(**fields)
     assert field in refused.value.fields
