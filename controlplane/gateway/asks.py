@@ -18,6 +18,8 @@ _options_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _count_decoder = msgspec.json.Decoder(int | None)
 _any_decoder = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
+_list_decoder = msgspec.json.Decoder(list[msgspec.Raw])
+LIMITS = ("max_tokens", "max_completion_tokens")
 OURS = frozenset({"model", "stream", "stream_options"})
 MOST_FIELDS = 200  # OpenAI and the engines know about 80; each costs memory for as long as the request runs
 _TRUE = msgspec.Raw(b"true")
@@ -43,21 +45,27 @@ class Ask:
     sets_priority: bool = False  # the gateway did, for the replica before
 
     def output_limit(self) -> int | None:
-        """Returns the tokens that each of its choices may have; None when the client does not say."""
+        """Returns the tokens that each of its choices may have; None when the client does not say. Of two the larger:
+        which of them counts differs between endpoints and engines."""
         fields = self.fields
         raw = fields.get("max_tokens")
-        if raw is None or "max_completion_tokens" in fields:
-            raw = fields.get("max_completion_tokens", raw)
-        return None if raw is None else _count(raw, MOST_OUTPUT)
+        found = None if raw is None else _count(raw, MOST_OUTPUT, "max_tokens")
+        raw = fields.get("max_completion_tokens")
+        if raw is None:
+            return found
+        other = _count(raw, MOST_OUTPUT, "max_completion_tokens")
+        return other if found is None else max(found, other or 0)
 
     def names_limit(self) -> bool:
         """Returns whether the client says how many tokens it wants at most."""
         return "max_tokens" in self.fields or "max_completion_tokens" in self.fields
 
     def choices(self) -> int:
-        """Returns how many answers are asked for."""
+        """Returns how many answers are asked for: `n` to each of the prompts."""
         raw = self.fields.get("n")
-        return 1 if raw is None else _count(raw, MOST_CHOICES) or 1
+        count = 1 if raw is None else _count(raw, MOST_CHOICES, "n", is_bound=True) or 1
+        raw = self.fields.get("prompt")
+        return count if raw is None else count * _prompts(raw)
 
     def affinity(self, tenant: str, size: int) -> str:
         """Returns a text that requests share which profit from the same replica: what the client calls its cache key,
@@ -102,9 +110,12 @@ class Ask:
     def cap(self, tokens: int) -> None:
         """Has each of its choices end after so many tokens at most."""
         most = msgspec.Raw(b"%d" % tokens)
-        self.fields["max_completion_tokens" if "max_completion_tokens" in self.fields else "max_tokens"] = most
+        named = [name for name in LIMITS if self.fields.get(name) not in (None, b"null")] or ["max_tokens"]
+        for name in named:
+            if (_count(self.fields.get(name, most), MOST_OUTPUT, name) or tokens) >= tokens:
+                self.fields[name] = most
         least = self.fields.get("min_tokens")
-        if least is not None and (_count(least, MOST_OUTPUT) or 0) > tokens:
+        if least is not None and (_count(least, MOST_OUTPUT, "min_tokens") or 0) > tokens:
             self.fields["min_tokens"] = most
 
     def put(self, name: str, value: msgspec.Raw) -> None:
@@ -162,13 +173,26 @@ def check_media(ask: Ask, domains: Sequence[str]) -> None:
             raise _bad(f"`{refused.param}`: {refused.why}", refused.param)
 
 
-def _count(raw: msgspec.Raw, most: int) -> int | None:
-    """What is no whole number is left to the engine to refuse."""
+def _count(raw: msgspec.Raw, most: int, field: str, *, is_bound: bool = False) -> int | None:
+    """Raises GatewayError for what is no whole number: an engine may take "128" for one, and then does more than is
+    reserved for it. `is_bound`: more than `most` is refused too."""
     try:
         count = _count_decoder.decode(raw)
-    except msgspec.DecodeError:
+    except msgspec.DecodeError as error:
+        raise _bad(f"`{field}` must be a whole number.", field) from error
+    if count is None:
         return None
-    return None if count is None else max(1, min(most, count))
+    if is_bound and count > most:
+        raise _bad(f"`{field}` is {count}; {most} is the most.", field)
+    return max(1, min(most, count))
+
+
+def _prompts(raw: msgspec.Raw) -> int:
+    """Returns how many prompts a prompt is: a list of numbers is one, given as tokens."""
+    if not bytes(raw).startswith(b"["):
+        return 1
+    found = _list_decoder.decode(raw)
+    return len(found) if found and bytes(found[0]).startswith((b'"', b"[")) else 1
 
 
 def _read_options(fields: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw] | None:

@@ -234,9 +234,11 @@ class Gate:
         if answers:
             self._deliver(answers)
 
-    def answered(self, replica_id: str, status: int, broken: bool, now: float) -> None:
-        """Takes how an exchange ended, for the breaker."""
+    def answered(self, replica_id: str, status: int | None, broken: bool, now: float) -> None:
+        """Takes how an exchange ended, for the breaker; None = it tells nothing of the replica."""
         self.finished[replica_id] = self.finished.get(replica_id, 0) + 1
+        if status is None:
+            return
         if not (broken or is_failure(status)):
             self.breaker.succeeded(replica_id)
         elif (rest_s := self.breaker.failed(replica_id)) is not None:

@@ -155,7 +155,9 @@ class Gates:
             streams, plain = second.streams, second.plain
             if gate.is_external:  # what others run may think for minutes before its first word
                 streams, plain = 0, streams + plain
-            if progress.look(streams=streams, plain=plain, moved=moved, now=now):
+            stalled = progress.look(streams=streams, plain=plain, moved=moved, now=now)
+            # a long plain answer looks like none at all; where there is no other replica it is better waited for
+            if stalled and (streams or len(gate.targets) > 1):
                 gate.admission.rest(replica_id, now + STALLED_REST_S)
             signals = Signals(
                 running=place.running,

@@ -42,6 +42,7 @@ class Relay:
         "_stream_wanted",
         "_strip_usage",
         "_tail",
+        "at_fault",
         "ended_at",
         "events",
         "failure",
@@ -71,6 +72,7 @@ class Relay:
         self.ended_at = 0.0
         self.outcome: Outcome = "open"
         self.failure: UpstreamError | None = None
+        self.at_fault = False  # the replica's answer could not be used, or was its last word
 
     async def run(self, connection: Connection, request: bytes) -> None:
         """Sends the request and returns when the exchange is over, in whichever way."""
@@ -89,6 +91,7 @@ class Relay:
     def head(self, status: int, headers: Headers) -> None:
         self.upstream_status = status
         if unusable := _why_unusable(status, headers):
+            self.at_fault = True
             self.stop(bad_gateway(unusable))
             return
         self._headers = [pair for pair in headers if pair[0] in PASSED_HEADERS]
@@ -103,6 +106,7 @@ class Relay:
             self._plain(data)
             return
         if ERROR_EVENT in data and ENGINE_DIED in data:
+            self.at_fault = True
             self.stop(engine_died())
             return
         out = events.feed(data)

@@ -165,7 +165,9 @@ class Sender:
         relay, gate = live.relay, call.gate
         if call.limits is not None:
             call.spent = _spent(live)
-        gate.answered(live.replica_id, relay.upstream_status, relay.failure is not None, relay.ended_at)
+        broken = relay.failure is not None or relay.at_fault
+        whole = relay.outcome == "whole" or broken  # else it was cut short by us or its client, which tells nothing
+        gate.answered(live.replica_id, relay.upstream_status if whole else None, broken, relay.ended_at)
         if live.prompt_tokens or live.output_tokens:
             call.used_tokens = (live.prompt_tokens or call.ticket.prompt_tokens) + live.output_tokens
             if relay.outcome == "whole":

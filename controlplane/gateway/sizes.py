@@ -43,7 +43,7 @@ class Sizes:
         output = ask.output_limit()
         if output is None:
             output = 0 if path == WITHOUT_OUTPUT else self.outputs.high(tenant)
-        return output * ask.choices() if "n" in ask.fields else output
+        return output * ask.choices() if _may_be_many(ask) else output
 
     def learn(self, ticket: Ticket, ask: Ask, path: str, prompt_tokens: int, output_tokens: int) -> None:
         """Takes the engine's own counts of a whole answer. A prompt with pictures says nothing about text; one that is
@@ -53,5 +53,9 @@ class Sizes:
             usual_bytes = max(prompt_tokens * LEAST_BYTES_A_TOKEN, min(body_bytes, prompt_tokens * MOST_BYTES_A_TOKEN))
             self.prompts[path].learn(usual_bytes, ticket.prompt_tokens, prompt_tokens)
         if path != WITHOUT_OUTPUT:
-            self.outputs.learn(ticket.tenant, output_tokens // ask.choices() if "n" in ask.fields else output_tokens)
+            self.outputs.learn(ticket.tenant, output_tokens // ask.choices() if _may_be_many(ask) else output_tokens)
         self.mean_tokens += 0.02 * (prompt_tokens + output_tokens - self.mean_tokens)
+
+
+def _may_be_many(ask: Ask) -> bool:
+    return "n" in ask.fields or "prompt" in ask.fields

@@ -242,6 +242,42 @@ async def test_a_replica_that_fails_again_and_again_is_left_alone(start_gateway:
     is_at_rest(gateway)
 
 
+@pytest.mark.parametrize("status", ["401 Unauthorized", "302 Found"])
+async def test_a_replica_whose_answers_are_of_no_use_is_left_alone(start_gateway: StartGateway, status: str) -> None:
+    async def refuse(_: Request, peer: Peer) -> None:
+        await peer.send(head(length=2, status=status) + b"{}")
+
+    async with Engine(refuse) as bad, Engine() as good:
+        gateway = await start_gateway(make_snapshot(make_deployment(bad.url, good.url)))
+        answers = [(await gateway.chat()).status for _ in range(40)]
+    assert answers.count(502) == FAILURES_IN_A_ROW == len(bad.requests)
+    is_at_rest(gateway)
+
+
+async def test_a_client_that_leaves_tells_nothing_of_the_replica(start_gateway: StartGateway) -> None:
+    answer = b'{"error":{}}'
+
+    async def fail(request: Request, peer: Peer) -> None:
+        if request.json.get("stream"):
+            await peer.send(head(kind="text/event-stream"), chunk(event()))
+            await peer.wait_until_closed()
+        else:
+            await peer.send(head(length=len(answer), status="500 Internal Server Error") + answer)
+
+    async with Engine(fail) as bad, Engine() as good:
+        gateway = await start_gateway(make_snapshot(make_deployment(bad.url, good.url)))
+        breaker = gate_of(gateway).breaker
+        while len(bad.requests) < FAILURES_IN_A_ROW - 1:
+            await gateway.chat()
+        while not any(request.json.get("stream") for request in bad.requests):
+            reader, writer = await gateway.open()
+            writer.write(make_request({"model": "chat", "messages": [], "stream": True}))
+            await reader.readuntil(b"data: ")
+            writer.close()
+            await gateway.until_idle()
+        assert breaker.failed("r0") is not None or breaker.failed("r1") is not None
+
+
 @pytest.mark.parametrize("status", ["400 Bad Request", "429 Too Many Requests", "503 Service Unavailable"])
 async def test_clients_errors_and_back_pressure_open_no_breaker(start_gateway: StartGateway, status: str) -> None:
     body = b'{"error":{}}'
