@@ -256,7 +256,8 @@ class Admission:
         return [*answers, Queued(ticket, ahead, expected_s)]
 
     def _expired(self, ticket: Ticket, now: float) -> Refusal:
-        why = f"No seat became free within {now - ticket.arrived_at:.1f} s; the tier {ticket.tier} waits no longer."
+        waited_s = now - ticket.arrived_at
+        why = f"No seat became free within {waited_s:.1f} s; the tier {ticket.tier} waits no longer."
         return self._refuse(ticket, "expired", why, now)
 
     def _expected_wait_s(self, ahead: int, now: float) -> float | None:
