@@ -155,7 +155,7 @@ async def test_requests_go_on_when_the_owner_is_killed_and_waiting_ones_are_take
         assert answered.status == 200
         assert len(engine.requests) == 3
         fresh = await group.line_to(other)
-        assert (await asyncio.wait_for(fresh.ask(CHAT), 2)).status == 200
+        assert (await asyncio.wait_for(fresh.ask(CHAT), 20)).status == 200
 
 
 async def load(group: Several, statuses: list[object], stop: asyncio.Event, pause_s: float = 0.005) -> None:
