@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from controlplane.console import words
+from controlplane.console import traffic_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def admission(name: str) -> list[Chart]:
         Series("refused_shed_per_s", _("shed"), "tpot"),
         Series("refused_other_per_s", _("other"), "engine", "dotted"),
     )
-    queued = tuple(Series(f"queued_{tier}", words.tier(tier), colour, dash) for tier, colour, dash in tiers)
+    queued = tuple(Series(f"queued_{tier}", traffic_words.tier(tier), colour, dash) for tier, colour, dash in tiers)
     saturation = (Series("saturation", _("now"), "tpot"),)
     return [
         Chart("admitted", _("Admitted, last 10 s"), _("a second"), "rate", _admitted(), subject),

@@ -6,13 +6,13 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from controlplane.console import units, words
+from controlplane.console import traffic_words, units
 
 
 def told(step: Any) -> str:
     """Returns what a step does (a `degradation.Step`, or one as its row has it)."""
     kind, tiers, max_tokens, deployment = (_part(step, name) for name in ("kind", "tiers", "max_tokens", "deployment"))
-    who = ", ".join(words.tier(one) for one in tiers or ()) or _("all tiers")
+    who = ", ".join(traffic_words.tier(one) for one in tiers or ()) or _("all tiers")
     if kind == "cap_tokens":
         return _("Answers have at most %(n)s tokens (%(who)s)") % {"n": units.count(max_tokens), "who": who}
     if kind == "divert":

@@ -35,49 +35,21 @@ def gone(kind: str, name: str, before: Mapping[str, Any], /, **address: Any) -> 
     return [Back(kind, name, 0, {"address": address, "before": before})]
 
 
-def _tier(who: Actor, step: Back) -> object:
-    address, before = step.values["address"], step.values["before"]
-    if before is None:
-        return tiers.delete(actor=who, **address, expected_version=step.version)
-    return tiers.apply(actor=who, **address, wish=TierWish(**before), expected_version=step.version)
+def _counter(delete: Callable[..., object], apply: Callable[..., object], given: Callable[[Any], dict[str, Any]]) -> Do:
+    """Returns what takes a rule's change back: what was not there is deleted, what was is applied again; `given` makes
+    the arguments of `apply` from the values that were stored."""
+
+    def do(who: Actor, step: Back) -> object:
+        address, before = step.values["address"], step.values["before"]
+        if before is None:
+            return delete(actor=who, **address, expected_version=step.version)
+        return apply(actor=who, **address, **given(before), expected_version=step.version)
+
+    return do
 
 
-def _quota(who: Actor, step: Back) -> object:
-    address, before = step.values["address"], step.values["before"]
-    if before is None:
-        return quotas.delete(actor=who, **address, expected_version=step.version)
-    return quotas.apply(actor=who, **address, wish=QuotaWish(**before), expected_version=step.version)
-
-
-def _share(who: Actor, step: Back) -> object:
-    address, before = step.values["address"], step.values["before"]
-    if before is None:
-        return shares.delete(actor=who, **address, expected_version=step.version)
-    # what was sold before was allowed before
-    wish = ShareWish(**before)
-    return shares.apply(actor=who, **address, wish=wish, override=True, expected_version=step.version)
-
-
-def _ladder(who: Actor, step: Back) -> object:
-    address, before = step.values["address"], step.values["before"]
-    if before is None:
-        return ladders.delete(actor=who, **address, expected_version=step.version)
-    wish = Ladder(tuple(Step(**{**one, "tiers": tuple(one["tiers"])}) for one in before["steps"]))
-    return ladders.apply(actor=who, **address, wish=wish, expected_version=step.version)
-
-
-def _price(who: Actor, step: Back) -> object:
-    address, before = step.values["address"], step.values["before"]
-    if before is None:
-        return ladders.delete_price(actor=who, **address, expected_version=step.version)
-    return ladders.apply_price(actor=who, **address, wish=Price(**before), expected_version=step.version)
-
-
-def _slo(who: Actor, step: Back) -> object:
-    address, before = step.values["address"], step.values["before"]
-    if before is None:
-        return slos.delete(actor=who, **address, expected_version=step.version)
-    return slos.apply(actor=who, **address, **before, expected_version=step.version)
+def _ladder(before: Mapping[str, Any]) -> dict[str, Any]:
+    return {"wish": Ladder(tuple(Step(**{**one, "tiers": tuple(one["tiers"])}) for one in before["steps"]))}
 
 
 def _key_tier(who: Actor, step: Back) -> object:
@@ -85,13 +57,21 @@ def _key_tier(who: Actor, step: Back) -> object:
     return tiers.apply_of_key(actor=who, **address, tier=before["tier"], expected_version=step.version)
 
 
+_TIER = _counter(tiers.delete, tiers.apply, lambda before: {"wish": TierWish(**before)})
+_QUOTA = _counter(quotas.delete, quotas.apply, lambda before: {"wish": QuotaWish(**before)})
+# what was sold before was allowed before
+_SHARE = _counter(shares.delete, shares.apply, lambda before: {"wish": ShareWish(**before), "override": True})
+_LADDER = _counter(ladders.delete, ladders.apply, _ladder)
+_PRICE = _counter(ladders.delete_price, ladders.apply_price, lambda before: {"wish": Price(**before)})
+_SLO = _counter(slos.delete, slos.apply, dict)
+
 # kind -> what takes it back, the page that shows it, and who may
 COUNTERS: Mapping[str, tuple[Do, Callable[[Back], str], str]] = {
-    "tier": (_tier, lambda _: reverse("tiers"), roles.OPERATOR),
-    "quota": (_quota, lambda _: reverse("quotas"), roles.ADMINISTRATOR),
-    "share": (_share, lambda _: reverse("shares"), roles.ADMINISTRATOR),
-    "ladder": (_ladder, lambda step: reverse("ladder", args=[step.name]), roles.OPERATOR),
-    "price": (_price, lambda _: reverse("prices"), roles.ADMINISTRATOR),
-    "slo": (_slo, lambda step: reverse("deployment-traffic", args=[step.name]), roles.OPERATOR),
+    "tier": (_TIER, lambda _: reverse("tiers"), roles.OPERATOR),
+    "quota": (_QUOTA, lambda _: reverse("quotas"), roles.ADMINISTRATOR),
+    "share": (_SHARE, lambda _: reverse("shares"), roles.ADMINISTRATOR),
+    "ladder": (_LADDER, lambda step: reverse("ladder", args=[step.name]), roles.OPERATOR),
+    "price": (_PRICE, lambda _: reverse("prices"), roles.ADMINISTRATOR),
+    "slo": (_SLO, lambda step: reverse("deployment-traffic", args=[step.name]), roles.OPERATOR),
     "key_tier": (_key_tier, lambda _: reverse("keys"), roles.ADMINISTRATOR),
 }

@@ -182,42 +182,6 @@ RULES: dict[str, Promise] = {
     "unknown_replica": _("Unknown replica"),
 }
 
-TIERS: dict[str, Promise] = {
-    "interactive": _("Interactive"),
-    "standard": _("Standard"),
-    "batch": _("Batch"),
-}
-
-REFUSALS: dict[str, Promise] = {  # why a gateway gave no seat
-    "queue_full": _("Queue is full"),
-    "queue_bytes": _("Queue is full, in bytes"),
-    "too_slow": _("Would have waited too long"),
-    "expired": _("Waited too long"),
-    "no_replica": _("No replica is ready"),
-    "too_long": _("Longer than the KV cache"),
-    "shed": _("Shed by the ladder"),
-    "quota": _("Over a quota"),
-    "rate_limit_exceeded": _("Over a quota a minute"),
-    "insufficient_quota": _("Quota is used up"),
-}
-
-MEASURES: dict[str, Promise] = {  # what a quota limits
-    "requests_per_minute": _("Requests a minute"),
-    "tokens_per_minute": _("Tokens a minute"),
-    "concurrent_requests": _("Requests at once"),
-    "tokens_per_day": _("Tokens a day"),
-    "tokens_per_month": _("Tokens a month"),
-    "money_per_day": _("Money a day"),
-    "money_per_month": _("Money a month"),
-}
-
-STEPS: dict[str, Promise] = {
-    "cap_tokens": _("Shorter answers"),
-    "divert": _("Another deployment"),
-    "shed": _("Refuse"),
-}
-
-# fields of a wish, as journal and refusals name them; an engine's settings have labels of their own
 FIELDS: dict[str, Promise] = {
     "accelerators": _("Accelerators a replica"),
     "accelerators_per_replica": _("Accelerators a replica"),
@@ -295,26 +259,6 @@ def inside(name: str) -> str:
     """Returns the word for a stored name that stands inside a sentence, however it is written there."""
     known = FIELDS.get(name) or STATES.get(name) or OTHERS.get(name) or OTHERS.get(name.lower())
     return str(known or name)
-
-
-def tier(name: str) -> str:
-    """Returns the word for a tier."""
-    return str(TIERS.get(name, name))
-
-
-def refusal(name: str) -> str:
-    """Returns why a gateway refused; an unknown reason is shown as it is."""
-    return str(REFUSALS.get(name, name))
-
-
-def measure(name: str) -> str:
-    """Returns what a quota limits."""
-    return str(MEASURES.get(name, name))
-
-
-def step(name: str) -> str:
-    """Returns what a kind of step of a ladder does; an unknown one is shown as it is."""
-    return str(STEPS.get(name, name))
 
 
 def limit(name: str) -> str:

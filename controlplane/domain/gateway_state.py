@@ -94,18 +94,22 @@ class DeploymentState:
 
     @property
     def requests_waiting(self) -> int:
+        """Requests that wait, in all tiers."""
         return sum(tier.waiting for tier in self.tiers)
 
     @property
     def running(self) -> int:
+        """Requests that hold a seat, in all replicas."""
         return sum(one.running for one in self.replicas)
 
     @property
     def seats(self) -> int:
+        """Seats of the replicas that take new requests."""
         return sum(one.seats for one in self.replicas if not one.leaving)
 
     @property
     def reserved_tokens(self) -> int:
+        """KV tokens that are reserved, in all replicas."""
         return sum(one.reserved_tokens for one in self.replicas)
 
     @property
@@ -117,6 +121,7 @@ class DeploymentState:
 
     @property
     def admitted_per_s(self) -> float | None:
+        """Requests a second that got a seat; None while it is not known."""
         return sum_of_known(tier.admitted_per_s for tier in self.tiers)
 
     @property

@@ -16,6 +16,19 @@ from typing import Literal
 SubjectKind = Literal["deployment", "replica", "node", "gateway"]
 SUBJECT_KINDS: tuple[SubjectKind, ...] = ("deployment", "replica", "node", "gateway")
 
+# what gateways did with requests, and who waits
+ADMISSION: tuple[str, ...] = (
+    "admitted_per_s",
+    "refused_room_per_s",
+    "refused_wait_per_s",
+    "refused_quota_per_s",
+    "refused_shed_per_s",
+    "refused_other_per_s",
+    "queued_interactive",
+    "queued_standard",
+    "queued_batch",
+)
+
 SAMPLE_FIELDS: tuple[str, ...] = (
     "kv_usage",
     "kv_tokens_reserved",
@@ -44,15 +57,7 @@ SAMPLE_FIELDS: tuple[str, ...] = (
     "gateway_queue",
     "gateway_in_flight",
     "saturation",
-    "admitted_per_s",
-    "refused_room_per_s",
-    "refused_wait_per_s",
-    "refused_quota_per_s",
-    "refused_shed_per_s",
-    "refused_other_per_s",
-    "queued_interactive",
-    "queued_standard",
-    "queued_batch",
+    *ADMISSION,
     "gpu_utilization",
     "gpu_memory_used_bytes",
     "gpu_memory_total_bytes",
@@ -80,15 +85,7 @@ SUMMED: frozenset[str] = frozenset(
         "prompt_tokens_per_s",
         "gateway_queue",
         "gateway_in_flight",
-        "admitted_per_s",
-        "refused_room_per_s",
-        "refused_wait_per_s",
-        "refused_quota_per_s",
-        "refused_shed_per_s",
-        "refused_other_per_s",
-        "queued_interactive",
-        "queued_standard",
-        "queued_batch",
+        *ADMISSION,
         "gpu_memory_used_bytes",
         "gpu_memory_total_bytes",
         "gpu_power_w",

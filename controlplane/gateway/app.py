@@ -100,20 +100,13 @@ class Gateway:
             elif len(body) > self._body_limit:
                 raise too_large(self._body_limit)
             ask = read_ask(body)
-            if passed is not None and passed.diverted_from:
-                deployment = routes.diverted_to(ask.model)
-            else:
-                deployment = routes.deployment_for(key, ask.model)
+            is_diverted = passed is not None and passed.diverted_from
+            deployment = routes.diverted_to(ask.model) if is_diverted else routes.deployment_for(key, ask.model)
             if hops > MOST_HOPS:
                 raise loop(hops)
             headers = scope["headers"]
             call = Call(upstream_path, ask, key, deployment, client, request_id, arrived_at, hops, body, headers)
-            if passed is not None:
-                await self._decide_for_another(call, passed)
-            elif self._owners.members is None:
-                await self._forwarder.serve(call)
-            else:
-                await self._owners.answer(call, self._forwarder.serve)
+            await self._decide(call, passed)
         except GatewayError as error:
             if not client.started:
                 error.send(client, request_id)
@@ -123,6 +116,13 @@ class Gateway:
                 stopping().send(client, request_id)
         except ClientLeftError:
             logger.debug("%s: the client left before its request was whole", request_id)
+
+    def _decide(self, call: Call, passed: Passed | None) -> Awaitable[None]:
+        if passed is not None:
+            return self._decide_for_another(call, passed)
+        if self._owners.members is None:
+            return self._forwarder.serve(call)
+        return self._owners.answer(call, self._forwarder.serve)
 
     async def _decide_for_another(self, call: Call, passed: Passed) -> None:
         """Serves a call that another process has passed on to this one; raises GatewayError."""

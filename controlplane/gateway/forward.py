@@ -89,9 +89,9 @@ class Forwarder:
             call.degraded = ", ".join(filter(None, (f"model={gate.name}", call.capped, call.degraded)))
         elif outcome.divert_to:
             call.diverted_from, call.deployment = gate.name, ladders.deployment(outcome.divert_to)
+            call.body = call.ask.whole()  # what was capped stays so, wherever it is decided
+            call.capped = call.degraded.removesuffix(f"model={outcome.divert_to}").removesuffix(", ")
             if self.is_elsewhere(outcome.divert_to):
-                call.body = call.ask.whole()  # what was capped stays so
-                call.capped = call.degraded.removesuffix(f"model={outcome.divert_to}").removesuffix(", ")
                 raise MovedError
             return self._gates.by_name[outcome.divert_to]
         return gate

@@ -9,7 +9,8 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from controlplane.console import ladder_steps, traffic_units, units, words
+from controlplane.console import ladder_steps, traffic_units, traffic_words, units
+from controlplane.console.tags.numbers import known
 from controlplane.domain.gateway_state import Heard, LeaseState
 
 register = template.Library()
@@ -53,19 +54,19 @@ def silent_s(heard: Heard) -> int:
 
 @register.filter
 def tier_word(name: str) -> str:
-    return words.tier(name)
+    return traffic_words.tier(name)
 
 
 @register.filter
 def refusal_word(name: str) -> str:
     """Why a gateway gave no seat."""
-    return words.refusal(name)
+    return traffic_words.refusal(name)
 
 
 @register.filter
 def measure_word(name: str) -> str:
     """What a quota limits."""
-    return words.measure(name)
+    return traffic_words.measure(name)
 
 
 @register.filter
@@ -76,17 +77,17 @@ def step_text(step: Any) -> str:
 
 @register.filter
 def per_s(value: Any) -> str:
-    return units.rate(None if value == "" else value)
+    return units.rate(known(value))
 
 
 @register.filter
 def seconds(value: Any) -> str:
-    return traffic_units.seconds(None if value == "" else value)
+    return traffic_units.seconds(known(value))
 
 
 @register.filter
 def mib(value: Any) -> str:
-    return traffic_units.mib(None if value == "" else value)
+    return traffic_units.mib(known(value))
 
 
 @register.filter

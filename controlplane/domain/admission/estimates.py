@@ -30,6 +30,7 @@ class PromptSizes:
 
     @property
     def bytes_a_token(self) -> float:
+        """Bytes of a body for each token of its prompt, lately."""
         return self.bytes_seen / self.tokens_seen
 
     def estimate(self, body_bytes: int) -> int:

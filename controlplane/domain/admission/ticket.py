@@ -29,6 +29,7 @@ class Ticket:
 
     @property
     def tokens(self) -> int:
+        """Estimated tokens, prompt and output."""
         return self.prompt_tokens + self.output_tokens
 
 

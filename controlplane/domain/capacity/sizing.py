@@ -46,6 +46,7 @@ class Sizing:
 
     @property
     def best(self) -> Option | None:
+        """The option with the fewest cards; None where none carries the demand."""
         return self.options[0] if self.options else None
 
 

@@ -99,8 +99,7 @@ def _shares(setup: Setup, budget: Budget, total: int, available: int) -> list[Ad
             f"A cache of {available / GIB:.1f} GiB is {share:.0%} of the card while the activation peak is not known "
             "(max_num_batched_tokens is not given): keep it below 40 to 50 % until a start has measured it."
         )
-        field = "kv_cache_memory_share" if setup.wishes.kv_cap_bytes is None else "kv_cache_memory_bytes"
-        found.append(Advice("large_cache", field, sentence))
+        found.append(Advice("large_cache", _cap_field(setup), sentence))
     if not budget.capped and setup.utilization > _HIGH_UTILIZATION and setup.max_model_len > _LONG_CONTEXT_TOKENS:
         sentence = (
             f"Utilization {setup.utilization:.2f} with contexts of {setup.max_model_len} tokens leaves "
@@ -115,20 +114,27 @@ def _shares(setup: Setup, budget: Budget, total: int, available: int) -> list[Ad
             f"{setup.rules.label}, and only {max(0, beside) / GIB:.1f} GiB stay beside it: lower the utilization."
         )
         found.append(Advice("graphs_beside_budget", "gpu_memory_utilization", sentence))
+    return [*found, *_filling(setup, budget, total, available)]
+
+
+def _filling(setup: Setup, budget: Budget, total: int, available: int) -> tuple[Advice, ...]:
     filled = budget.held_bytes + budget.activation_bytes + max(0, available) + budget.foreign_bytes
-    if filled > _FULL_CARD_SHARE * total:
+    if filled <= _FULL_CARD_SHARE * total:
+        return ()
+    if budget.capped and filled > total:
+        left = max(0, total - (filled - max(0, available)))
         sentence = (
-            f"The card is filled to {min(filled / total, 9.99):.0%}; above {_FULL_CARD_SHARE:.0%} fragmentation and "
-            "other processes decide whether it keeps running."
+            f"A cache of {available / GIB:.2f} GiB is more than the {left / GIB:.2f} GiB that the rest leaves: "
+            f"together they would take {min(filled / total, 9.99):.0%} of the card, and the engine runs out of "
+            "memory. Lower the cap."
         )
-        if budget.capped and filled > total:
-            left = max(0, total - (filled - max(0, available)))
-            sentence = (
-                f"A cache of {available / GIB:.2f} GiB is more than the {left / GIB:.2f} GiB that the rest leaves: "
-                f"together they would take {min(filled / total, 9.99):.0%} of the card, and the engine runs out of "
-                "memory. Lower the cap."
-            )
-            field = "kv_cache_memory_share" if setup.wishes.kv_cap_bytes is None else "kv_cache_memory_bytes"
-            return [*found, Advice("cap_beyond_card", field, sentence)]
-        found.append(Advice("full_card", "gpu_memory_utilization", sentence))
-    return found
+        return (Advice("cap_beyond_card", _cap_field(setup), sentence),)
+    sentence = (
+        f"The card is filled to {min(filled / total, 9.99):.0%}; above {_FULL_CARD_SHARE:.0%} fragmentation and "
+        "other processes decide whether it keeps running."
+    )
+    return (Advice("full_card", "gpu_memory_utilization", sentence),)
+
+
+def _cap_field(setup: Setup) -> str:
+    return "kv_cache_memory_share" if setup.wishes.kv_cap_bytes is None else "kv_cache_memory_bytes"

@@ -47,6 +47,7 @@ class Candidate:
 
     @property
     def copies(self) -> int:
+        """Copies of the model, each with all its weights."""
         return self.layout.copies
 
     @property

@@ -36,6 +36,7 @@ class Hardware:
 
     @property
     def cards(self) -> int:
+        """Cards of all nodes together."""
         return self.nodes * self.cards_per_node
 
     @property

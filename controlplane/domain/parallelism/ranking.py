@@ -40,6 +40,7 @@ class Ranking:
 
     @property
     def best(self) -> Candidate | None:
+        """The first candidate; None when all were dropped."""
         return self.candidates[0] if self.candidates else None
 
 

@@ -61,6 +61,7 @@ class Copy:
         return replace(found, points=tuple(self._with_hops(point) for point in found.points))
 
     def point(self, concurrency: float) -> Point:
+        """The point of the curve at so many concurrent requests, at least one."""
         return self.at([max(1.0, concurrency)]).points[0]
 
     def communication_share(self, running: float) -> float:

@@ -7,7 +7,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from controlplane.accounts import roles
-from controlplane.console import rest, rule_undo, words
+from controlplane.console import rest, rule_undo, traffic_words
 from controlplane.console.dialogs import Dialog, Field, Values, ask, seen
 from controlplane.console.guard import ASKS, actor, page
 from controlplane.console.views.traffic.common import done
@@ -31,7 +31,7 @@ def edit(request: HttpRequest, tenant: str, key_id: int) -> HttpResponse:
 
     def build(values: Values) -> Dialog:
         tier = values.get("tier", row.tier)
-        choices = tuple((one, words.tier(one)) for one in owners.TIERS)
+        choices = tuple((one, traffic_words.tier(one)) for one in owners.TIERS)
         help_text = _("Interactive waits least and goes first, batch waits longest and goes last.")
         return Dialog(
             _("Tier of key %(name)s") % {"name": name},

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from controlplane.accounts import roles
-from controlplane.console import ladder_steps, rest, rule_undo, words
+from controlplane.console import ladder_steps, rest, rule_undo, traffic_words
 from controlplane.console.dialogs import Dialog, Field, Values, ask, or_else, pick, plain, seen, whole
 from controlplane.console.guard import ACTS, ASKS, actor, page
 from controlplane.console.lists import Column, listing, params_of
@@ -174,7 +174,7 @@ def _dialog(
     checks = [
         Field(
             f"tier.{name}",
-            _("For the tier %(tier)s") % {"tier": words.tier(name)},
+            _("For the tier %(tier)s") % {"tier": traffic_words.tier(name)},
             "check",
             "on" if name in step.tiers else "",
         )

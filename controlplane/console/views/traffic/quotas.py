@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from controlplane.accounts import roles
 from controlplane.accounts import selectors as accounts
 from controlplane.accounts.models import ApiKey
-from controlplane.console import amounts, rest, rule_undo, words
+from controlplane.console import amounts, rest, rule_undo, traffic_words
 from controlplane.console.amounts import Amount
 from controlplane.console.dialogs import Dialog, Field, Values, ask, pick, plain, seen
 from controlplane.console.guard import ASKS, actor, page
@@ -179,7 +179,7 @@ def _amounts() -> list[Amount]:
     return [
         Amount(
             name,
-            words.measure(name),
+            traffic_words.measure(name),
             "",
             helps.get(name, ""),
             0,

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from controlplane.accounts import roles
-from controlplane.console import amounts, rest, rule_undo, words
+from controlplane.console import amounts, rest, rule_undo, traffic_words
 from controlplane.console.amounts import PERCENT, Amount
 from controlplane.console.dialogs import Dialog, Field, Values, ask, pick, seen
 from controlplane.console.guard import ASKS, actor, page
@@ -64,7 +64,7 @@ def new(request: HttpRequest, tier: str) -> HttpResponse:
     def build(values: Values) -> Dialog:
         name = values.get("deployment", "")
         fields = [pick("deployment", _("Deployment"), name, deployment_names()), *_fields(values, base)]
-        title = _("Tier %(tier)s for one deployment") % {"tier": words.tier(tier)}
+        title = _("Tier %(tier)s for one deployment") % {"tier": traffic_words.tier(tier)}
         path = f"deployments/{name or 'NAME'}/tiers/{tier}/"
         call = rest.call("PUT", path, amounts.told(_amounts(), values, _stored(base)), version=0)
         return Dialog(title, _("Save"), [], fields, call, back=reverse("tiers"))
@@ -83,7 +83,7 @@ def reset(request: HttpRequest, tier: str) -> HttpResponse:
         return done(request, reverse("tiers"), _("The built-in rules hold again."), back)
 
     dialog = Dialog(
-        _("Reset tier %(tier)s") % {"tier": words.tier(tier)},
+        _("Reset tier %(tier)s") % {"tier": traffic_words.tier(tier)},
         _("Reset"),
         [_("The built-in rules hold again, for every deployment that has none of its own.")],
         rest=rest.call("DELETE", f"tiers/{tier}/", version=row.version or None),
@@ -105,7 +105,7 @@ def delete(request: HttpRequest, deployment: str, tier: str) -> HttpResponse:
         return done(request, reverse("tiers"), _("The rules of all deployments hold for it again."), back)
 
     dialog = Dialog(
-        _("Remove tier %(tier)s of %(name)s") % {"tier": words.tier(tier), "name": deployment},
+        _("Remove tier %(tier)s of %(name)s") % {"tier": traffic_words.tier(tier), "name": deployment},
         _("Remove"),
         [_("The rules of all deployments hold for it again.")],
         rest=rest.call("DELETE", f"deployments/{deployment}/tiers/{tier}/", version=row.version),
@@ -134,7 +134,7 @@ def _edit(request: HttpRequest, shown: Tier, row: Tier | None, url: str, deploym
         path = f"deployments/{deployment}/tiers/{shown.name}/" if deployment else f"tiers/{shown.name}/"
         where = _("It holds for %(name)s alone.") % {"name": deployment} if deployment else _everywhere()
         return Dialog(
-            _("Edit tier %(tier)s") % {"tier": words.tier(shown.name)},
+            _("Edit tier %(tier)s") % {"tier": traffic_words.tier(shown.name)},
             _("Save"),
             [where],
             _fields(values, shown),
