@@ -17,7 +17,7 @@ def test_closing_lets_requests_finish_and_leaves_no_engine(bench: Bench) -> None
     (bench.folder / "stop-all").write_text("10")
     assert stream.read_to_end().endswith(b"data: [DONE]\n\n")
     eventually((bench.folder / "stopped-all").exists, "everything is stopped")
-    eventually(lambda: not (bench.folder / "stop-all").exists(), "the wish is taken away, after what it brought is told")
+    eventually(lambda: not (bench.folder / "stop-all").exists(), "the wish is taken away")
     assert not bench.processes("r1") and not bench.processes("r2")
 
 
