@@ -217,6 +217,8 @@ def _is_same(known: ModelFacts, described: ModelFacts) -> bool:
 def _rules(given: Fields, facts: ModelFacts, wishes: Wishes) -> EngineRules:
     version = given.values.get("vllm_version")
     text = given.text("vllm_version") if version is not None else ""
+    if not engine_rules.names_a_build(text):
+        raise given.refuse("vllm_version", text, "a version such as 0.11.0, or null where it is not known")
     oldest = max((young for name, young in _YOUNG_FAMILIES if name in facts.family), default=(0, 0, 0))
     return engine_rules.rules_for(text, given.text("engine"), utilization=wishes.utilization, oldest_for_model=oldest)
 

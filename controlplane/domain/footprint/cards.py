@@ -56,7 +56,7 @@ def resolve(name: str | None, total_gib: float | None, *, needed: bool = True) -
     facts = _find(text)
     unified = any(word in text.lower() for word in _UNIFIED)
     if total_gib is not None:
-        return Card(text, round(total_gib * GIB), facts, unified)
+        return Card(text, round(total_gib * GIB), facts, unified, _unknown(text) if text and facts is None else "")
     if not text:
         return Card(text, None)
     if facts is not None:
@@ -67,14 +67,22 @@ def resolve(name: str | None, total_gib: float | None, *, needed: bool = True) -
     if sizes and 1 <= min(sizes) <= 1024:
         size = min(sizes)
         reported = _REPORTED_GIB.get(int(size), size * _USUAL_SHARE)
-        reason = f"gpu_memory_total_gib is not given; {reported:.2f} GiB was taken for a card of {size:g} GB."
+        reason = f"gpu_memory_total_gib is not given; {reported:.2f} GiB was taken for a card of {size:g} GB. "
+        reason += _unknown(text)
         return Card(text, round(reported * GIB), None, unified, reason)
     if not needed:
         return Card(text, None, None, unified, f"{text} is not a card that is known here; nothing was taken from it.")
     right = 'a name such as "H100 80GB" or "RTX 4090", or gpu_memory_total_gib: what the driver reports'
+    near = accelerators.like(text)
+    if near:
+        right = f"{' or '.join(near)}, if one of them is meant; {right}"
     raise RefusedError(
         "accelerator", f'"{text[:60]}" is not a card that is known here.', hint=right, fields={"gpu": right}
     )
+
+
+def _unknown(text: str) -> str:
+    return f"{text[:60]} is no single card known here: number formats were not checked, links guessed by its size."
 
 
 def _find(text: str) -> AcceleratorFacts | None:

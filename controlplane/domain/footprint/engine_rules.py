@@ -18,6 +18,10 @@ _LATEST_KNOWN = (0, 33)
 BEFORE_092: Version = (0, 12, 0)  # a version of the middle of the time in which 0.90 was the default utilization
 _V0_USUAL: Version = (0, 7, 0)
 _NUMBER = re.compile(r"(?<!\d)v?(\d{1,3})\.(\d{1,3})(?:\.(\d{1,4}))?")
+_BUILDS = re.compile(
+    r"(?i)\b(?:fork|nightly|main|master|trunk|head|dev|latest|newest|recent|old|source|custom|build|docker|image|wheel|"
+    r"unknown|any|v[01]|none|null|n/?a|rocm|cpu|xpu|stated|20[12]\d)\b|^[\s?.\-]*$|^(?=.*\d)[0-9a-f]{7,40}$"
+)
 _GIB = 2**30
 
 
@@ -140,6 +144,11 @@ def parse_version(text: str) -> Version | None:
     if found is None:
         return None
     return int(found[1]), int(found[2]), int(found[3] or 0)
+
+
+def names_a_build(text: str) -> bool:
+    """Whether `text` has a version number, or words of which people call a build without one ("fork", "nightly")."""
+    return parse_version(text) is not None or _BUILDS.search(text) is not None
 
 
 def rules_for(

@@ -22,6 +22,7 @@ _USUAL_LENGTH = 32768
 _ANY_SIZE_FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "qwen2_5_omni", "qwen3_omni", "gated")
 _ANY_SIZE_IMAGE_TOKENS = 16384
 _IMAGE_TOKENS = 4096
+_SMALL_BLOCKS, _BLOCK_STEP = (1, 8), 16  # tokens: smaller ones were allowed by older versions
 _NO_LAYERS = ("ngram", "suffix", "none", "lookup", "medusa")
 
 
@@ -181,7 +182,7 @@ def _batch(
 
 
 def _check_batch(wishes: Wishes) -> None:
-    """What vLLM itself refuses: a step has to hold one token of each request, and the card what others hold of it."""
+    """What vLLM itself refuses: a step has to hold one token of each request, and kernels know blocks of few sizes."""
     sequences, tokens = wishes.max_num_seqs, wishes.max_num_batched_tokens
     if sequences is not None and tokens is not None and tokens < sequences:
         right = f"at least max_num_seqs ({sequences})"
@@ -190,6 +191,15 @@ def _check_batch(wishes: Wishes) -> None:
             f"max_num_batched_tokens {tokens} is less than max_num_seqs {sequences}: the engine refuses to start.",
             hint=f"max_num_batched_tokens: {right}",
             fields={"max_num_batched_tokens": right},
+        )
+    block = wishes.block_size
+    if block is not None and block not in _SMALL_BLOCKS and (block < 1 or block % _BLOCK_STEP):
+        right = f"{', '.join(str(small) for small in _SMALL_BLOCKS)} or a multiple of {_BLOCK_STEP}, in tokens"
+        raise RefusedError(
+            "parallelism",
+            f"block_size {block} is none that an engine has kernels for.",
+            hint=f"block_size: {right}",
+            fields={"block_size": right},
         )
 
 

@@ -7,6 +7,7 @@ Guarantees
 
 from __future__ import annotations
 
+import difflib
 import re
 
 from controlplane.domain.specs import accelerators_nvidia, accelerators_others, accelerators_workstation
@@ -24,8 +25,9 @@ LONGEST_NAME = 200
 # Words of drivers, vendors and shops that do not tell one card from another.
 _NOISE = frozenset({
     "nvidia", "amd", "intel", "huawei", "google", "aws", "amazon", "instinct", "tesla", "geforce", "quadro",
-    "corporation", "inc", "graphics", "gpu", "gpus", "card", "cards", "accelerator", "generation", "edition",
-    "blackwell", "hopper", "ampere", "turing", "dgx", "hgx", "oam", "vf", "hbm", "hbm2", "hbm2e", "hbm3", "hbm3e",
+    "corporation", "inc", "metax", "hygon", "graphics", "gpu", "gpus", "card", "cards", "accelerator", "generation",
+    "edition", "blackwell", "hopper", "ampere", "turing", "dgx", "hgx", "oam", "vf", "hbm", "hbm2", "hbm2e", "hbm3",
+    "hbm3e",
     "gddr6", "gddr6x", "gddr7", "radeon", "cloud", "npu", "atlas", "mi",
 })  # fmt: skip
 _FORMS = {"sxm": "sxm", "sxm2": "sxm", "sxm3": "sxm", "sxm4": "sxm", "sxm5": "sxm", "sxm6": "sxm", "pcie": "pcie",
@@ -45,11 +47,20 @@ def find(name: str) -> AcceleratorFacts | None:
     if key is None:
         return None
     model, gib, form = key
-    named = [card for card in _BY_MODEL.get(model, ()) if _is_form(card, form)]
+    of_model = _BY_MODEL.get(model) or _BY_MODEL.get("rtx" + model, ())  # "4070 Ti" is what people say
+    named = [card for card in of_model if _is_form(card, form)]
     if gib is None:
         return named[0] if named else None
     near = [card for card in named if _is_size(card, gib)]
     return near[0] if near else None
+
+
+def like(name: str) -> tuple[str, ...]:
+    """Names of known cards that look like `name`, the nearest first: what somebody may have meant."""
+    words = [word for word in _WORD.findall(name[:LONGEST_NAME].lower()) if word not in _NOISE and word != "laptop"]
+    plain = "-".join(words)
+    by_name = {card.name.lower(): card.name for card in ACCELERATORS}
+    return tuple(by_name[found] for found in difflib.get_close_matches(plain, by_name, n=3, cutoff=0.6))
 
 
 def names() -> tuple[str, ...]:
@@ -91,7 +102,11 @@ def _key(name: str) -> _Key | None:
 
 
 def _without_count(words: list[str]) -> list[str]:
-    """Drops "8x" in front and "x8" behind."""
+    """Drops "8x" in front and "x8" behind, with a space between or without one before the card."""
+    if len(words) > 2 and words[0].isdigit() and words[1] == "x":
+        words = words[2:]
+    if words and (count := re.match(r"\d{1,3}x(?=[a-z])", words[0])):
+        words = [words[0][count.end() :], *words[1:]]
     if len(words) > 1 and re.fullmatch(r"\d{1,3}x|x\d{1,3}", words[0]):
         words = words[1:]
     if len(words) > 1 and re.fullmatch(r"x\d{1,3}|\d{1,3}x", words[-1]):

@@ -11,6 +11,7 @@ from controlplane.domain.specs.accelerator_rows import row
 _V = "NVIDIA"
 
 CARDS = (
+    row("RTX-2060", _V, "Turing", 6, 336, fp16=25.8, int8=103, pcie=16, cc="7.5", tdp=160),
     row("RTX-2080", _V, "Turing", 8, 448, fp16=42.4, int8=170, pcie=16, cc="7.5", tdp=215),
     row(
         "RTX-2080Ti", _V, "Turing", 11, 616, fp16=53.8, int8=215, link=50, group=2, pcie=16, cc="7.5", tdp=250,
@@ -18,6 +19,8 @@ CARDS = (
     ),
     row("RTX-2080Ti-22GB", _V, "Turing", 22, 616, fp16=53.8, int8=215, pcie=16, cc="7.5", tdp=250, usable_gib=21.5),
     row("TITAN-RTX", _V, "Turing", 24, 672, fp16=65.2, int8=261, link=50, group=2, pcie=16, cc="7.5", tdp=280),
+    row("Quadro-RTX-6000", _V, "Turing", 24, 672, fp16=130.5, int8=261, link=50, group=2, pcie=16, cc="7.5", tdp=295),
+    row("Quadro-RTX-8000", _V, "Turing", 48, 672, fp16=130.5, int8=261, link=50, group=2, pcie=16, cc="7.5", tdp=295),
     row("RTX-3060", _V, "Ampere", 12, 360, bf16=25.5, int8=102, pcie=32, cc="8.6", tdp=170, rent=0.08),
     row("RTX-3070", _V, "Ampere", 8, 448, bf16=40.6, int8=163, pcie=32, cc="8.6", tdp=220),
     row("RTX-3080", _V, "Ampere", 10, 760, bf16=59.5, int8=238, pcie=32, cc="8.6", tdp=320),
@@ -30,7 +33,14 @@ CARDS = (
         "RTX-3090Ti", _V, "Ampere", 24, 1008, bf16=80, int8=320, link=56.25, group=2, pcie=32, cc="8.6", tdp=450,
         rent=0.27, usable_gib=23.58,
     ),
+    row("RTX-A2000-12GB", _V, "Ampere", 12, 288, bf16=32, int8=64, pcie=32, cc="8.6", tdp=70, aliases=("RTX-A2000",)),
     row("RTX-A4000", _V, "Ampere", 16, 448, bf16=76.7, int8=153, pcie=32, cc="8.6", tdp=140, rent=0.2),
+    row(
+        "RTX-A4500", _V, "Ampere", 20, 640, bf16=94.6, int8=189, link=56.25, group=2, pcie=32, cc="8.6", tdp=200,
+    ),
+    row(
+        "RTX-A5500", _V, "Ampere", 24, 768, bf16=136.4, int8=273, link=56.25, group=2, pcie=32, cc="8.6", tdp=230,
+    ),
     row(
         "RTX-A5000", _V, "Ampere", 24, 768, bf16=111, int8=222, link=56.25, group=2, pcie=32, cc="8.6", tdp=230,
         rent=0.3, usable_gib=23.56,
@@ -43,6 +53,9 @@ CARDS = (
     row("RTX-4060", _V, "Ada", 8, 272, bf16=30.3, fp8=60.5, int8=121, pcie=16, cc="8.9", tdp=115),
     row("RTX-4070", _V, "Ada", 12, 504, bf16=58.3, fp8=117, int8=233, pcie=32, cc="8.9", tdp=200),
     row("RTX-4070Ti", _V, "Ada", 12, 504, bf16=80.2, fp8=160, int8=321, pcie=32, cc="8.9", tdp=285),
+    row("RTX-4070-Super", _V, "Ada", 12, 504, bf16=71, fp8=142, int8=284, pcie=32, cc="8.9", tdp=220),
+    row("RTX-4070Ti-Super", _V, "Ada", 16, 672, bf16=88, fp8=176, int8=353, pcie=32, cc="8.9", tdp=285),
+    row("RTX-4080-Super", _V, "Ada", 16, 736, bf16=104.5, fp8=209, int8=418, pcie=32, cc="8.9", tdp=320),
     row("RTX-4080", _V, "Ada", 16, 717, bf16=97.5, fp8=195, int8=390, pcie=32, cc="8.9", tdp=320, rent=0.3),
     row(
         "RTX-4090", _V, "Ada", 24, 1008, bf16=165.2, fp8=330.3, int8=660.6, pcie=32, cc="8.9", tdp=450, rent=0.45,
@@ -76,6 +89,10 @@ CARDS = (
         "RTX-5090", _V, "Blackwell (consumer)", 32, 1792, bf16=209.5, fp8=419, int8=838, fp4=1676, pcie=64, cc="12.0",
         tdp=575, rent=0.7, usable_gib=31.37, aliases=("RTX-5090-D", "5090"),
     ),
+    row("RTX-5060Ti-8GB", _V, "Blackwell (consumer)", 8, 448, bf16=47.4, fp8=95, int8=190, fp4=380, pcie=32, cc="12.0",
+        tdp=180),
+    row("RTX-PRO-5000", _V, "Blackwell (pro)", 48, 1344, bf16=258, fp8=516, int8=516, fp4=1032, pcie=64, cc="12.0",
+        tdp=300),
     row(
         "RTX-PRO-6000-Server", _V, "Blackwell (pro)", 96, 1597, bf16=467.8, fp8=935.6, int8=935.6, fp4=1871.2,
         pcie=64, cc="12.0", tdp=600, rent=1.5, usable_gib=94.97, aliases=("RTX-PRO-6000",),

@@ -27,7 +27,10 @@ def read(fields: Mapping[str, object], *, name: str = "") -> ModelFacts:
     given = Fields(fields, where="architecture.", code="architecture")
     total = given.need("total_params", most=reading.LARGEST_TOTAL)
     layers, assumptions = _layers(given)
-    embedding = min(_embedding(given), total)
+    embedding = _embedding(given)
+    if total < embedding:
+        right = f"a number of parameters, at least the {embedding} of vocab_size x hidden_size alone"
+        raise given.refuse("total_params", total, right)
     experts = _experts(given, given.number("hidden_size") or 0, total - embedding)
     idle = experts.routed_params * (experts.count - experts.active) // experts.count if experts else 0
     facts = replace(

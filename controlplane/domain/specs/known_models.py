@@ -7,6 +7,7 @@ that carries the name of its base is taken as its base, and that is said in `ass
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
 
@@ -26,19 +27,41 @@ _QUANTIZED = (
     "4bit", "8bit", "autoround", "gguf", "bitsandbytes", "block", "quantized",
 )  # fmt: skip
 _GGUF_NAMES = sorted((kind.lower() for kind in formats.GGUF_BITS if kind[0] in "QIT"), key=len, reverse=True)
+_DOT = re.compile(r"(?<=[^q]\d)_(?=\d)")  # `InternVL2_5`, but not the `q4_0` of GGUF
 _GGUF_KIND = re.compile(r"(?<![a-z0-9])(" + "|".join(_GGUF_NAMES) + r")(?![a-z0-9])")
 
 
 @cache
 def _table() -> dict[str, tuple[str, Config]]:
-    """Models by their plain name: `qwen2.5-7b` -> (name as published, config)."""
+    """Models by their plain name without signs between the words: `qwen2.57b` -> (name as published, config)."""
     found: dict[str, tuple[str, Config]] = {}
     for models in (llama.MODELS, qwen.MODELS, deepseek.MODELS, hybrid.MODELS, other.MODELS, more.MODELS):
         for name, config in models.items():
-            found["-".join(_words(name))] = (name, config)
+            key = _key(_words(name))
+            found[key if key not in found else _with_tunes(name)] = (name, config)
     for alias, name in _ALIASES.items():
-        found["-".join(_words(alias))] = found["-".join(_words(name))]
+        found[_key(_words(alias))] = found[_key(_words(name))]
     return found
+
+
+def _key_of(name: str) -> tuple[str | None, bool]:
+    """The key of `_table` that a name means, and whether it says nothing else. `_` may stand for a dot or a dash."""
+    for written in (name, name.replace("_", "-")):
+        if _with_tunes(written) in _table():
+            return _with_tunes(written), True
+        key, exact = _longest(_words(written))
+        if key is not None:
+            return key, exact
+    return None, False
+
+
+def _key(words: Sequence[str]) -> str:
+    return "".join(words)
+
+
+def _with_tunes(name: str) -> str:
+    """The key of a tune that differs from its base in files or limits: `kimik2thinking`."""
+    return _key([word for word in _all_words(_GGUF_KIND.sub("-", name.lower())) if not _is_quantization(word)])
 
 
 _ALIASES = {
@@ -115,8 +138,7 @@ def find(name: str) -> ModelFacts | None:
 
 @lru_cache(maxsize=512)
 def _find(name: str) -> ModelFacts | None:
-    words = _words(name)
-    key, exact = _longest(words)
+    key, exact = _key_of(name)
     if key is None:
         return None
     published, config = _table()[key]
@@ -126,7 +148,7 @@ def _find(name: str) -> ModelFacts | None:
         assumptions += (
             f"{name.strip()[:100]} is not known by itself; its architecture was taken as that of {published}.",
         )
-    quantization = _quantization(name, key)
+    quantization = _quantization(name, published)
     if quantization is not None:
         facts = replace(facts, quantization=_in_detail(quantization, facts))
     elif "quantization_config" in config and any(word in ("bf16", "fp16") for word in _all_words(name)):
@@ -151,13 +173,13 @@ def _facts(key: str) -> ModelFacts:
 
 def _words(name: str) -> list[str]:
     """`Qwen/Qwen2.5-7B-Instruct (fine-tune)` -> qwen2.5, 7b; words of tunes and of quantization left out."""
-    plain = _GGUF_KIND.sub("-", name.lower().replace("-", "_"))
+    plain = _GGUF_KIND.sub("-", _DOT.sub(".", name.lower()).replace("-", "_")).replace("_", "-")
     return [word for word in _all_words(plain) if word not in _TUNES and not _is_quantization(word)]
 
 
 def _all_words(name: str) -> list[str]:
     """Everything after the owner, in lower case, cut at signs; a dot stays between digits alone."""
-    plain = name.strip().lower()
+    plain = _DOT.sub(".", name.strip().lower())
     before, bracket, after = plain.partition("(")
     plain = before.rstrip().rstrip("/").rsplit("/", 1)[-1] + bracket + after
     plain = plain.replace("_", "-").replace("4-bit", "4bit").replace("8-bit", "8bit").replace("fine-tune", "")
@@ -173,20 +195,20 @@ def _longest(words: list[str]) -> tuple[str | None, bool]:
     table = _table()
     for length in range(min(len(words), 12), 0, -1):
         for start in range(len(words) - length + 1):
-            key = "-".join(words[start : start + length])
+            key = _key(words[start : start + length])
             if key in table and (length > 1 or len(words) == 1 or any(letter.isdigit() for letter in key)):
                 return key, length == len(words)
     return None, False
 
 
-def _quantization(name: str, key: str) -> str | None:
+def _quantization(name: str, published: str) -> str | None:
     """What the part of the name that is not the model's says about quantization."""
     plain = name.lower()
     kind = _GGUF_KIND.search(name.lower().replace("-", "_"))
     if "gguf" in plain or kind is not None:
         found = formats.gguf(kind.group(1)) if kind is not None else None
         return found.name if found is not None else "gguf:Q4_K_M"
-    said = [word for word in _all_words(name) if _is_quantization(word) and word not in key.split("-")]
+    said = [word for word in _all_words(name) if _is_quantization(word) and word not in _all_words(published)]
     if not said:
         return None
     described = formats.named(" ".join(said))

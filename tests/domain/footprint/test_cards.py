@@ -39,6 +39,16 @@ def test_a_card_nobody_knows_is_refused() -> None:
     assert "gpu" in refused.value.fields
 
 
+def test_the_refusal_of_an_unknown_card_names_what_may_be_meant() -> None:
+    with pytest.raises(RefusedError) as refused:
+        cards.resolve("RTX 3060 Laptop GPU", None)
+    assert "RTX-3060" in refused.value.fields["gpu"]
+
+
+def test_what_is_not_known_of_a_card_with_a_measured_size_is_told() -> None:
+    assert "number formats were not checked" in cards.resolve("Flux Capacitor", 24.0).assumption
+
+
 def test_an_unknown_card_does_not_matter_when_the_cache_is_given() -> None:
     assert cards.resolve("Flux Capacitor", None, needed=False).total_bytes is None
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from controlplane.domain.footprint import engine_rules
 from controlplane.domain.footprint.engine_rules import NEWEST, Version, parse_version, rules_for
 
 GIB = 2**30
@@ -22,6 +23,18 @@ GIB = 2**30
 )
 def test_versions_are_read_as_people_write_them(text: str, version: Version | None) -> None:
     assert parse_version(text) == version
+
+
+@pytest.mark.parametrize(
+    "text", ["0.11.0", "fork", "fork ~0.19", "nightly", "main@8f3c2a1", "latest?", "V1", "", "8f3c2a1b9"]
+)
+def test_builds_are_called_by_a_number_or_a_word(text: str) -> None:
+    assert engine_rules.names_a_build(text)
+
+
+@pytest.mark.parametrize("text", ["abc", "11", "vllm", "deadbeef", "??x"])
+def test_other_words_name_no_build(text: str) -> None:
+    assert not engine_rules.names_a_build(text)
 
 
 def test_the_default_share_rose_with_0_23() -> None:

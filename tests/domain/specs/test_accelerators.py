@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.domain.specs.accelerator_rows import GIB, usable_bytes
-from controlplane.domain.specs.accelerators import ACCELERATORS, find, names
+from controlplane.domain.specs.accelerators import ACCELERATORS, find, like, names
 
 SHARED = Path(os.environ.get("HEADWORKS_SHARED", Path(__file__).resolve().parents[4] / "shared"))
 TABLE = SHARED / "data/perf/gpus.json"
@@ -21,6 +21,12 @@ TABLE = SHARED / "data/perf/gpus.json"
         ("NVIDIA H100 80GB HBM3", "H100-SXM"),
         ("H100", "H100-SXM"),
         ("8x H100", "H100-SXM"),
+        ("8xH100", "H100-SXM"),
+        ("2 x L40S (48GB)", "L40S"),
+        ("4090D", "RTX-4090"),
+        ("RTX 4070 Ti SUPER", "RTX-4070Ti-Super"),
+        ("Quadro RTX 8000", "Quadro-RTX-8000"),
+        ("MetaX C500", "C500"),
         ("NVIDIA H100 PCIe", "H100-PCIe"),
         ("NVIDIA H100 NVL", "H100-NVL"),
         ("NVIDIA A100-SXM4-80GB", "A100-SXM-80GB"),
@@ -104,3 +110,16 @@ def test_the_table_agrees_with_published_sheets() -> None:
                 looked_up += 1
                 assert value == pytest.approx(sheet[field]), (card.name, field)
     assert looked_up > 50
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("RTX 4080 Laptop", "RTX-4080"), ("GeForce RTX 3090Tii", "RTX-3090Ti"), ("MI300", "MI300X")],
+)
+def test_of_an_unknown_card_the_nearest_known_ones_are_named(written: str, meant: str) -> None:
+    assert find(written) is None
+    assert meant in like(written)
+
+
+def test_nothing_is_near_a_card_that_is_like_no_other() -> None:
+    assert like("Flux Capacitor") == ()

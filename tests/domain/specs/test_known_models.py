@@ -89,7 +89,7 @@ def test_active_parameters_are_about_the_published_ones(name: str, billions: flo
         ("Qwen2.5-0.5B 4-bit (unsloth bnb)", "bnb_nf4"), ("openai/gpt-oss-20b", "mxfp4:experts"),
         ("deepseek-ai/DeepSeek-R1", "fp8_block"), ("moonshotai/Kimi-K2-Thinking", "int4:g32:experts"),
         ("Qwen3.6-35B-A3B NVFP4", "nvfp4"), ("Qwen3-8B-Q5_K_M.gguf", "gguf:Q5_K_M"), ("unsloth/gpt-oss-20b-BF16", None),
-        ("Qwen/Qwen3-8B", None),
+        ("Qwen/Qwen3-8B", None), ("moonshotai/Kimi-K2-Instruct", "fp8_block"),
     ],
 )  # fmt: skip
 def test_a_suffix_says_the_quantization(name: str, quantization: str | None) -> None:
@@ -97,7 +97,18 @@ def test_a_suffix_says_the_quantization(name: str, quantization: str | None) -> 
 
 
 @pytest.mark.parametrize(
-    "name", ["qwen/qwen3-8b", "Qwen3-8B", "QWEN3_8B", "someone/Qwen3-8B-Base", "  Qwen/Qwen3-8B  ", "/models/Qwen3-8B"]
+    "name",
+    [
+        "qwen/qwen3-8b",
+        "Qwen3-8B",
+        "QWEN3_8B",
+        "qwen-3-8b",
+        "qwen3:8b",
+        "Qwen 3 8B",
+        "someone/Qwen3-8B-Base",
+        "  Qwen/Qwen3-8B  ",
+        "/models/Qwen3-8B",
+    ],
 )
 def test_owner_and_case_don_t_matter(name: str) -> None:
     assert found(name).parameters == 8_190_735_360
@@ -135,3 +146,21 @@ def test_every_line_of_the_table_can_be_read(name: str) -> None:
     assert parts + facts.attention_parameters + facts.unquantized_parameters <= facts.parameters
     assert facts.active_parameters <= facts.parameters
     assert not [sentence for sentence in facts.assumptions if "model_type" in sentence]
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [
+        ("Qwen/Qwen2.5-VL-7B-Instruct", 128000), ("Qwen/Qwen2.5-VL-72B-Instruct-AWQ", 128000),
+        ("Qwen/Qwen2-VL-7B-Instruct", 32768), ("Qwen/QwQ-32B", 40960), ("Qwen/QwQ-32B-Preview", 32768),
+        ("microsoft/phi-4", 16384), ("microsoft/Phi-4-reasoning", 32768), ("moonshotai/Kimi-K2-Instruct", 131072),
+        ("moonshotai/Kimi-K2-Thinking", 262144), ("Qwen/Qwen3-8B", 40960), ("Qwen/Qwen2.5-7B-Instruct", 32768),
+    ],
+)  # fmt: skip
+def test_the_limit_is_that_of_the_models_own_config(name: str, limit: int) -> None:
+    assert found(name).max_position_embeddings == limit
+
+
+@pytest.mark.parametrize(("written", "meant"), [("llama-3_1-8b", "Llama-3.1-8B"), ("internvl2.5-8b", "InternVL2_5-8B")])
+def test_a_sign_below_stands_for_a_dot_or_a_dash(written: str, meant: str) -> None:
+    assert found(written).parameters == found(meant).parameters

@@ -39,6 +39,7 @@ _72 = _two(8192, 29568, 80, 64, 8, 152064)
 _Q4, _Q8 = _three(2560, 9728, 36, 32, 8, **_TIED), _three(4096, 12288, 36, 32, 8)
 _Q14, _Q32 = _three(5120, 17408, 40, 40, 8), _three(5120, 25600, 64, 64, 8)
 _30B, _235B = _three_moe(2048, 48, 32, 4, 128, 768), _three_moe(4096, 94, 64, 4, 128, 1536)
+_128K = {"max_position_embeddings": 128000}
 _256K = {"max_position_embeddings": 262144}
 
 
@@ -102,7 +103,8 @@ MODELS: dict[str, Config] = {
     **{f"Qwen2.5-Coder-{size}": config for size, config in
        (("0.5B", _05), ("1.5B", _15), ("3B", _3), ("7B", _7), ("14B", _14), ("32B", _32))},
     **{f"Qwen2.5-Math-{size}": config for size, config in (("1.5B", _15), ("7B", _7), ("72B", _72))},
-    "QwQ-32B": changed(_32, max_position_embeddings=131072),
+    "QwQ-32B": changed(_32, max_position_embeddings=40960),
+    "QwQ-32B-Preview": _32,
     "QVQ-72B": seeing("qwen2_vl", changed(_72, model_type="qwen2_vl_text"), _TOWER_2),
     "DeepSeek-R1-Distill-Qwen-1.5B": changed(_15, tie_word_embeddings=False, max_position_embeddings=131072),
     "DeepSeek-R1-Distill-Qwen-7B": changed(_7, max_position_embeddings=131072),
@@ -112,11 +114,11 @@ MODELS: dict[str, Config] = {
     "Qwen2-VL-2B": seeing("qwen2_vl", changed(_15, model_type="qwen2_vl_text"), _TOWER_2),
     "Qwen2-VL-7B": seeing("qwen2_vl", changed(_7, model_type="qwen2_vl_text"), _TOWER_2),
     "Qwen2-VL-72B": seeing("qwen2_vl", changed(_72, model_type="qwen2_vl_text"), _TOWER_2),
-    "Qwen2.5-VL-3B": seeing("qwen2_5_vl", changed(_3, model_type="qwen2_5_vl_text"), _TOWER_25),
-    "Qwen2.5-VL-7B": seeing("qwen2_5_vl", changed(_7, model_type="qwen2_5_vl_text"), _TOWER_25),
-    "Qwen2.5-VL-32B": seeing("qwen2_5_vl", changed(_32, model_type="qwen2_5_vl_text"),
+    "Qwen2.5-VL-3B": seeing("qwen2_5_vl", changed(_3, model_type="qwen2_5_vl_text", **_128K), _TOWER_25),
+    "Qwen2.5-VL-7B": seeing("qwen2_5_vl", changed(_7, model_type="qwen2_5_vl_text", **_128K), _TOWER_25),
+    "Qwen2.5-VL-32B": seeing("qwen2_5_vl", changed(_32, model_type="qwen2_5_vl_text", **_128K),
                              changed(_TOWER_25, intermediate_size=3456)),
-    "Qwen2.5-VL-72B": seeing("qwen2_5_vl", changed(_72, model_type="qwen2_5_vl_text"),
+    "Qwen2.5-VL-72B": seeing("qwen2_5_vl", changed(_72, model_type="qwen2_5_vl_text", **_128K),
                              changed(_TOWER_25, intermediate_size=3456)),
     "Qwen2.5-Omni-3B": {**seeing("qwen2_5_omni_thinker", changed(_3, model_type="qwen2_5_omni_text",
         tie_word_embeddings=False),
