@@ -40,7 +40,7 @@ def _refused(gates: Gates) -> Iterable[str]:
 
 def _by_replica(gates: Gates, owners: Owners) -> Iterable[str]:
     places = [(name, place) for name, gate in sorted(gates.by_name.items()) for place in gate.admission.places.values()]
-    yield from family("headworks_gateway_seats", "gauge", "Requests that may run in a replica at once.")
+    yield from family("headworks_gateway_seats", "gauge", "Answers that may be worked on in a replica at once.")
     for name, place in places:
         if owners.elsewhere(name) is not None:
             continue  # the owner moves them

@@ -99,7 +99,7 @@ class Gateway:
                 arrived_at = time.monotonic()
             elif len(body) > self._body_limit:
                 raise too_large(self._body_limit)
-            ask = read_ask(body)
+            ask = read_ask(body, upstream_path)
             is_diverted = passed is not None and passed.diverted_from
             deployment = routes.diverted_to(ask.model) if is_diverted else routes.deployment_for(key, ask.model)
             if hops > MOST_HOPS:

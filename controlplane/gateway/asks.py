@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -19,7 +19,13 @@ _count_decoder = msgspec.json.Decoder(int | None)
 _any_decoder = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
 _list_decoder = msgspec.json.Decoder(list[msgspec.Raw])
-LIMITS = ("max_tokens", "max_completion_tokens")
+CHAT, COMPLETIONS, EMBEDDINGS = "/chat/completions", "/completions", "/embeddings"
+# path -> the fields that limit an answer there, the one that wins first; what an endpoint does not read limits nothing
+LIMITS: Mapping[str, Sequence[str]] = {
+    CHAT: ("max_completion_tokens", "max_tokens"),
+    COMPLETIONS: ("max_tokens",),
+    EMBEDDINGS: (),
+}
 OURS = frozenset({"model", "stream", "stream_options"})
 MOST_FIELDS = 200  # OpenAI and the engines know about 80; each costs memory for as long as the request runs
 _TRUE = msgspec.Raw(b"true")
@@ -33,6 +39,7 @@ _INLINE = re.compile(rb'(?:;base64,|"data"\s{0,8}:\s{0,8}")[A-Za-z0-9+/=\\_-]{25
 class Ask:
     """One request body. `fields` maps the body's outermost names to their raw JSON."""
 
+    path: str
     model: str
     stream: bool
     usage_wanted: bool  # the client itself asked for the usage event
@@ -45,27 +52,41 @@ class Ask:
     sets_priority: bool = False  # the gateway did, for the replica before
 
     def output_limit(self) -> int | None:
-        """Returns the tokens that each of its choices may have; None when the client does not say. Of two the larger:
-        which of them counts differs between endpoints and engines."""
+        """Returns the tokens that each of its choices may have; None when the client does not say."""
+        for name in LIMITS[self.path]:
+            raw = self.fields.get(name)
+            if raw is not None and (count := _count(raw, MOST_OUTPUT, name)) is not None:
+                return count
+        return None
+
+    def least_output(self) -> int | None:
+        """Returns the tokens that each of its choices has for certain where nothing limits it; None = it goes on to
+        the end of the context."""
         fields = self.fields
-        raw = fields.get("max_tokens")
-        found = None if raw is None else _count(raw, MOST_OUTPUT, "max_tokens")
-        raw = fields.get("max_completion_tokens")
-        if raw is None:
-            return found
-        other = _count(raw, MOST_OUTPUT, "max_completion_tokens")
-        return other if found is None else max(found, other or 0)
+        raw = fields.get("ignore_eos")
+        if raw is not None and bytes(raw).strip() not in (b"false", b"null"):
+            return None
+        raw = fields.get("min_tokens")
+        return 0 if raw is None else _count(raw, MOST_OUTPUT, "min_tokens") or 0
 
-    def names_limit(self) -> bool:
-        """Returns whether the client says how many tokens it wants at most."""
-        return "max_tokens" in self.fields or "max_completion_tokens" in self.fields
-
-    def choices(self) -> int:
-        """Returns how many answers are asked for: `n` to each of the prompts."""
-        raw = self.fields.get("n")
-        count = 1 if raw is None else _count(raw, MOST_CHOICES, "n", is_bound=True) or 1
-        raw = self.fields.get("prompt")
-        return count if raw is None else count * _prompts(raw)
+    def sequences(self, most: int = MOST_CHOICES) -> int:
+        """Returns how many answers an engine works on at once: `n` to each of the prompts, or `best_of` to choose these
+        from. Raises GatewayError 400 where they are more than `most`."""
+        fields = self.fields
+        choices, field = 1, "n"
+        for name in ("n", "best_of"):
+            raw = fields.get(name)
+            if raw is not None and (count := _count(raw, MOST_CHOICES, name, is_bound=True) or 1) > choices:
+                choices, field = count, name
+        raw = fields.get("prompt") if self.path == COMPLETIONS else None
+        prompts = 1 if raw is None else _prompts(raw)
+        if prompts * choices <= most:
+            return prompts * choices
+        if prompts > most:
+            raise _bad(f"`prompt` is a list of {prompts}; a request may ask for {most} answers at most.", "prompt")
+        times = f" to each of {prompts} prompts" if prompts > 1 else ""
+        why = f"`{field}` asks for {choices} answers{times}; a request may ask for {most} at most."
+        raise _bad(why, field)
 
     def affinity(self, tenant: str, size: int) -> str:
         """Returns a text that requests share which profit from the same replica: what the client calls its cache key,
@@ -110,7 +131,8 @@ class Ask:
     def cap(self, tokens: int) -> None:
         """Has each of its choices end after so many tokens at most."""
         most = msgspec.Raw(b"%d" % tokens)
-        named = [name for name in LIMITS if self.fields.get(name) not in (None, b"null")] or ["max_tokens"]
+        limits = LIMITS[self.path]
+        named = [name for name in limits if self.fields.get(name) not in (None, b"null")] or ["max_tokens"]
         for name in named:
             if (_count(self.fields.get(name, most), MOST_OUTPUT, name) or tokens) >= tokens:
                 self.fields[name] = most
@@ -123,8 +145,8 @@ class Ask:
         self.fields[name] = value
 
 
-def read_ask(body: bytes) -> Ask:
-    """Returns the ask in a body; raises GatewayError that names what is wrong."""
+def read_ask(body: bytes, path: str) -> Ask:
+    """Returns the ask in a body that has come to `path`; raises GatewayError that names what is wrong."""
     try:
         fields = _fields_decoder.decode(body)
     except msgspec.ValidationError as error:
@@ -148,14 +170,14 @@ def read_ask(body: bytes) -> Ask:
         inline = tuple(len(one) for one in _INLINE.findall(body))
     stream_raw = fields.get("stream")
     if stream_raw is None:
-        return Ask(model, False, False, fields, None, size, sum(inline), len(inline), media.may_hold_urls(body))
+        return Ask(path, model, False, False, fields, None, size, sum(inline), len(inline), media.may_hold_urls(body))
     try:
         stream = bool(_flag_decoder.decode(stream_raw))
     except msgspec.DecodeError as error:
         raise _bad("`stream` must be true or false.", "stream") from error
     options = _read_options(fields) if stream else None
     wanted = options is not None and bytes(options.get("include_usage", b"")).strip() == b"true"
-    return Ask(model, stream, wanted, fields, options, size, sum(inline), len(inline), media.may_hold_urls(body))
+    return Ask(path, model, stream, wanted, fields, options, size, sum(inline), len(inline), media.may_hold_urls(body))
 
 
 def check_media(ask: Ask, domains: Sequence[str]) -> None:

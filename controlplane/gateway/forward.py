@@ -48,7 +48,7 @@ class Forwarder:
             gate = self._degrade(call, gate)
         elif call.diverted_from and not call.degraded:
             call.degraded = ", ".join(filter(None, (f"model={gate.name}", call.capped)))
-        ticket = gate.ticket(call.ask, call.path, key.tenant, key.tier, call.arrived_at)
+        ticket = gate.ticket(call.ask, key.tenant, key.tier, call.arrived_at)
         call.gate, call.ticket = gate, ticket
         call.ignored = gate.prepare(call.ask, call.path, key.tenant_id)
         client.when_gone(call.client_gone)
@@ -58,7 +58,7 @@ class Forwarder:
             return
         call.limits = limits
         try:
-            is_guess = not call.ask.names_limit()
+            is_guess = call.ask.output_limit() is None
             if not self._quotas.reserve_at_once(limits, ticket, is_guess=is_guess):
                 await self._reserve(call, limits, is_guess=is_guess)
             if not client.gone:

@@ -58,9 +58,9 @@ class MovedError(Exception):
 
 class Gate:
     """One deployment. `policy` stands where nobody has said anything else; `refused_status` is that of an answer to
-    overload."""
+    overload; `sequences_most` how many answers a request may ask for."""
 
-    def __init__(self, deployment: RoutedDeployment, policy: Policy, refused_status: int) -> None:
+    def __init__(self, deployment: RoutedDeployment, policy: Policy, refused_status: int, sequences_most: int) -> None:
         self.name = deployment.name
         self._own_policy = policy
         self._policy = policy_of(deployment, policy)  # as the snapshot has it
@@ -69,7 +69,7 @@ class Gate:
         self.deployment = deployment  # with the replicas that can be used
         self.degrader = Degrader(deployment.ladder)
         self.degraded: dict[str, int] = {}  # what was done -> requests
-        self.sizes = Sizes()
+        self.sizes = Sizes(sequences_most)
         self.seats: dict[str, Seats] = {}
         self.progress: dict[str, Progress] = {}
         self.targets: dict[str, Target] = {}
@@ -96,6 +96,7 @@ class Gate:
     def update(self, deployment: RoutedDeployment, pools: Mapping[str, Pool], now: float) -> None:
         """Takes over the replicas of a new snapshot."""
         self.is_external = deployment.engine == EXTERNAL
+        self.sizes.engine = deployment.engine
         self.deployment, self.is_frozen = deployment, deployment.frozen
         self.degrader.set_ladder(deployment.ladder or Ladder())
         self._salted = steering.salted_paths(deployment.engine)
@@ -188,16 +189,16 @@ class Gate:
             ask.put("cache_salt", salt)
         return ignored
 
-    def ticket(self, ask: Ask, path: str, tenant: str, tier: str, now: float) -> Ticket:
-        """Returns the ticket of a request."""
+    def ticket(self, ask: Ask, tenant: str, tier: str, now: float) -> Ticket:
+        """Returns the ticket of a request; raises GatewayError 400 for one that asks for too many answers."""
         if tier not in self._waits:
             tier = STANDARD.name  # a tier of a newer version
         sizes, wait_until = self.sizes, now + self._waits[tier]
-        prompt = sizes.prompt(ask, path, self.admission.serving.largest)
-        output = sizes.output(ask, path, tenant)
+        prompt, output, sequences, sure = sizes.of(ask, tenant, self.admission.serving.largest)
         affinity = ask.affinity(tenant, AFFINITY_BYTES) if self._affine else ""
         number = str(next(TICKET_NUMBERS))
-        return Ticket(number, tenant, tier, prompt, output, now, wait_until, ask.body_bytes, affinity)
+        size = ask.body_bytes
+        return Ticket(number, tenant, tier, prompt, output, now, wait_until, size, affinity, sequences, sure)
 
     def seat_at_once(self, ticket: Ticket, now: float) -> Target | None:
         """Returns where to send a request when there is a seat right now, which it holds then; else ask `seat`."""

@@ -21,6 +21,7 @@ from controlplane.gateway.metering import Live, Meter
 from controlplane.gateway.quotas import Quotas
 from controlplane.gateway.routes import Routes
 from controlplane.gateway.signals import NOTHING, EngineSample
+from controlplane.gateway.sizes import SEQUENCES_MOST
 
 STALLED_REST_S = 5.0
 LIMIT_TOKENS_LEAST = 4096  # so many tokens any request may take time for: its estimate may be far too low
@@ -41,13 +42,21 @@ class Second:
 class Gates:
     """A gate for each deployment of the snapshot, and for those that requests still run in."""
 
-    def __init__(self, meter: Meter, refused_status: int, policy: Policy | None = None) -> None:
+    def __init__(
+        self,
+        meter: Meter,
+        refused_status: int,
+        policy: Policy | None = None,
+        *,
+        sequences_most: int = SEQUENCES_MOST,
+    ) -> None:
         self.by_name: dict[str, Gate] = {}
         self.quotas = Quotas()
         self.ladders = Ladders(self.by_name, refused_status)
         self._meter = meter
         self._policy = policy or Policy()
         self._refused_status = refused_status
+        self._sequences_most = sequences_most
         self._finished: dict[str, int] = {}  # replica id -> requests that had ended by the last look
 
     def update(self, routes: Routes) -> None:
@@ -58,7 +67,7 @@ class Gates:
         for name, deployment in routes.snapshot.deployments.items():
             gate = self.by_name.get(name)
             if gate is None:
-                gate = self.by_name[name] = Gate(deployment, self._policy, self._refused_status)
+                gate = self.by_name[name] = Gate(deployment, self._policy, self._refused_status, self._sequences_most)
             gate.update(routes.models[name], routes.pools, now)
         for name in [one for one in self.by_name if one not in routes.snapshot.deployments]:
             gate = self.by_name[name]
@@ -111,7 +120,7 @@ class Gates:
                 if not live.relay.waits_for_client:
                     second.streams += 1
                     if live.events_looked_at:  # a whole second of it, so that its pace is known
-                        second.flowing += 1
+                        second.flowing += live.ticket.sequences  # each of them has events of its own
                         second.events += came
                 live.events_looked_at = events.events
                 self._grow(live, events.events)

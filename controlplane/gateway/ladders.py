@@ -65,7 +65,7 @@ class Ladders:
         """Returns what is to be done to a request."""
         steps = gate.degrader.ladder.steps[: gate.degrader.level]
         named = {step.deployment for step in steps if step.kind == "divert"}
-        asked = Asked(key.tier, ask.output_limit(), wants_all(headers), bool(diverted_from))
+        asked = Asked(key.tier, gate.sizes.limit(ask), wants_all(headers), bool(diverted_from))
         return gate.degrader.apply(asked, [name for name in named if self._may_go(key, name)])
 
     def apply(self, gate: Gate, ask: Ask, path: str, outcome: Outcome, tier: str) -> str:
@@ -76,7 +76,7 @@ class Ladders:
             _count(gate, "shed")
             raise shed(gate.name, outcome.why, self._refused_status)
         said = []
-        if outcome.max_tokens is not None and outcome.max_tokens != ask.output_limit() and path not in NO_CAP:
+        if outcome.max_tokens is not None and outcome.max_tokens != gate.sizes.limit(ask) and path not in NO_CAP:
             ask.cap(outcome.max_tokens)
             _count(gate, "cap_tokens")
             said.append(f"max_tokens={outcome.max_tokens}")

@@ -243,8 +243,9 @@ class Meter:
         relay, now = live.relay, live.series.now
         # an engine may send several tokens in an event; a count below what was shown already is not taken back
         now.output_tokens += max(0, tokens - live.events_counted)
-        if relay.outcome == "whole" and tokens > 1 and relay.first_at is not None:
-            _observe(now.tpot, now.seconds, "tpot", (relay.ended_at - relay.first_at) / (tokens - 1))
+        each = tokens / live.ticket.sequences  # they come side by side
+        if relay.outcome == "whole" and each > 1 and relay.first_at is not None:
+            _observe(now.tpot, now.seconds, "tpot", (relay.ended_at - relay.first_at) / (each - 1))
 
     def _count(self, key: RoutedKey, deployment: str, status: int) -> Used:
         answer = (deployment, status)

@@ -45,7 +45,7 @@ def _requests(meter: Meter, gates: Gates, sampler: Sampler) -> Iterable[str]:
     for deployment, tally in sorted(sampler.lifetime.items()):
         for direction, count in (("prompt", tally.prompt_tokens), ("output", tally.output_tokens)):
             yield f'headworks_gateway_tokens_total{{{labels(deployment)},direction="{direction}"}} {count}'
-    yield from family("headworks_gateway_in_flight", "gauge", "Requests a replica works on for this gateway.")
+    yield from family("headworks_gateway_in_flight", "gauge", "Seats of a replica that requests take.")
     in_flight = gates.in_flight()
     for deployment, replica_id in sorted(meter.series):
         if replica_id:

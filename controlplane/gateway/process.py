@@ -45,7 +45,7 @@ class Process:
         worker = settings.worker
         gateway_id = self.gateway_id = new_id(8) if worker is None else worker.id
         self.meter = Meter()
-        self.gates = Gates(self.meter, settings.overload_status)
+        self.gates = Gates(self.meter, settings.overload_status, sequences_most=settings.sequences_most)
         self.engine_samples = EngineSamples(self.gates)
         self.pools = Pools()
         self.cool_downs = CoolDowns()

@@ -12,6 +12,8 @@ def refusal_error(refusal: Refusal, model: str, waited_s: float, overload_status
         error = no_replica(model)
     elif refusal.code == "too_long":
         error = GatewayError(400, "context_length_exceeded", refusal.why, param="messages")
+    elif refusal.code == "too_many":
+        error = GatewayError(400, "context_length_exceeded", f"`{model}`: {refusal.why}")
     else:
         text = f"`{model}` has more to do than it can. {refusal.why} Try again in {refusal.retry_after_s} s."
         error = GatewayError(overload_status, "overloaded", text, retry_after_s=refusal.retry_after_s)

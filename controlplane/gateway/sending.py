@@ -171,7 +171,7 @@ class Sender:
         if live.prompt_tokens or live.output_tokens:
             call.used_tokens = (live.prompt_tokens or call.ticket.prompt_tokens) + live.output_tokens
             if relay.outcome == "whole":
-                gate.sizes.learn(call.ticket, call.ask, call.path, live.prompt_tokens, live.output_tokens)
+                gate.sizes.learn(call.ticket, call.ask, live.prompt_tokens, live.output_tokens)
                 if relay.first_at is not None:
                     gate.prefill_s += 0.05 * (relay.first_at - call.ticket.arrived_at - call.queued_s - gate.prefill_s)
         elif relay.upstream_status >= 400:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from controlplane import env
+from controlplane.gateway.sizes import SEQUENCES_MOST
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -37,6 +38,7 @@ class GatewaySettings:
     drain_s: int
     body_limit_bytes: int
     overload_status: int = 503
+    sequences_most: int = SEQUENCES_MOST  # answers that a request may ask for: its prompts x its choices
     media_domains: tuple[str, ...] = ()  # where engines may fetch pictures, sounds and films from
     processes: int = 1
     address: str = ""  # under which gateways on other machines reach this one; empty: it is alone or has only siblings
@@ -68,6 +70,7 @@ def read_settings() -> GatewaySettings:
         metrics_from=read_networks("HEADWORKS_METRICS_FROM", ("127.0.0.0/8", "::1/128")),
         drain_s=env.read_int("HEADWORKS_GATEWAY_DRAIN_S", 10, low=0, high=3600),
         body_limit_bytes=env.read_int("HEADWORKS_GATEWAY_BODY_LIMIT_MIB", 8, low=1, high=1024) * MIB,
+        sequences_most=env.read_int("HEADWORKS_GATEWAY_SEQUENCES_MOST", SEQUENCES_MOST, low=1, high=65_536),
         overload_status=read_overload_status(),
         media_domains=tuple(env.read_list("HEADWORKS_MEDIA_DOMAINS")),
         processes=env.read_int("HEADWORKS_GATEWAY_PROCESSES", 1, low=1, high=64),

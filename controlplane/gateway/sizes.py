@@ -8,28 +8,44 @@ from __future__ import annotations
 
 from controlplane.domain.admission.estimates import OutputSizes, PromptSizes
 from controlplane.domain.admission.ticket import Ticket
-from controlplane.gateway.asks import Ask
+from controlplane.gateway.asks import COMPLETIONS, EMBEDDINGS, Ask
 
 MIXED_TOKENS = 1000  # what a picture is taken to be, whatever its bytes
 LEAST_BYTES_A_TOKEN, MOST_BYTES_A_TOKEN = 1, 12  # no vocabulary is further off with text
-WITHOUT_OUTPUT = "/embeddings"
+SEQUENCES_MOST = 256  # of one request: as many as most engines run at once
+# what an engine gives to a plain completion that names no limit; the others go on to the model's end
+COMPLETION_DEFAULTS = {"vllm": 16}
 
 
 class Sizes:
-    """`prompts` by path: a chat's template costs tokens, an embedding has none. `mean_tokens`: of a request, lately."""
+    """`prompts` by path: a chat's template costs tokens, an embedding has none. `mean_tokens`: a sequence, lately."""
 
-    __slots__ = ("mean_tokens", "outputs", "prompts")
+    __slots__ = ("engine", "mean_tokens", "outputs", "prompts", "sequences_most")
 
-    def __init__(self) -> None:
+    def __init__(self, sequences_most: int = SEQUENCES_MOST) -> None:
+        self.engine = ""
+        self.sequences_most = sequences_most
         self.prompts: dict[str, PromptSizes] = {}
         self.outputs = OutputSizes()
         self.mean_tokens = 0.0
 
-    def prompt(self, ask: Ask, path: str, most: int | None) -> int:
+    def of(self, ask: Ask, tenant: str, most: int | None) -> tuple[int, int, int, int]:
+        """Returns of a request: prompt tokens, output tokens over all its sequences, these, and how many tokens it is
+        sure to need; `most` is what the largest replica holds. Raises GatewayError 400 for too many sequences."""
+        prompt = self.prompt(ask, most)
+        output, is_sure = self.output(ask, tenant, most)
+        if not _may_be_many(ask):
+            return prompt, output, 1, prompt
+        sequences = ask.sequences(self.sequences_most)
+        output *= sequences
+        # of a prompt half, as in `prompt`
+        return prompt, output, sequences, prompt // 2 + output if is_sure and sequences > 1 else prompt
+
+    def prompt(self, ask: Ask, most: int | None) -> int:
         """Returns the tokens of a request's prompt; `most` is what the largest replica holds."""
-        prompts = self.prompts.get(path)
+        prompts = self.prompts.get(ask.path)
         if prompts is None:
-            prompts = self.prompts[path] = PromptSizes()
+            prompts = self.prompts[ask.path] = PromptSizes()
         if not ask.mixed_bytes:
             tokens = prompts.estimate(ask.body_bytes)
         else:
@@ -38,24 +54,35 @@ class Sizes:
             return most  # an estimate may be wrong by half: the engine, which counts, shall say no
         return tokens
 
-    def output(self, ask: Ask, path: str, tenant: str) -> int:
-        """Returns the tokens that all its answers together may have."""
-        output = ask.output_limit()
-        if output is None:
-            output = 0 if path == WITHOUT_OUTPUT else self.outputs.high(tenant)
-        return output * ask.choices() if _may_be_many(ask) else output
+    def limit(self, ask: Ask) -> int | None:
+        """Returns the tokens that each of its answers may have, by the client's word or the engine's default; None =
+        nothing limits them."""
+        named = ask.output_limit()
+        if named is None and ask.path == COMPLETIONS and "max_tokens" not in ask.fields:
+            return COMPLETION_DEFAULTS.get(self.engine)
+        return named
 
-    def learn(self, ticket: Ticket, ask: Ask, path: str, prompt_tokens: int, output_tokens: int) -> None:
+    def output(self, ask: Ask, tenant: str, most: int | None) -> tuple[int, bool]:
+        """Returns the tokens that each of its answers may have, and whether that is no guess."""
+        limit = self.limit(ask)
+        if limit is not None:
+            return limit, True
+        if ask.path == EMBEDDINGS:
+            return 0, True
+        high, least = self.outputs.high(tenant), ask.least_output()
+        return max(high, (most or 0) if least is None else least), False
+
+    def learn(self, ticket: Ticket, ask: Ask, prompt_tokens: int, output_tokens: int) -> None:
         """Takes the engine's own counts of a whole answer. A prompt with pictures says nothing about text; one that is
         far from any text (numbers of tokens, say) counts as the nearest that may be."""
         body_bytes = ticket.body_bytes
         if prompt_tokens > 0 and body_bytes and not ask.mixed_bytes:
             usual_bytes = max(prompt_tokens * LEAST_BYTES_A_TOKEN, min(body_bytes, prompt_tokens * MOST_BYTES_A_TOKEN))
-            self.prompts[path].learn(usual_bytes, ticket.prompt_tokens, prompt_tokens)
-        if path != WITHOUT_OUTPUT:
-            self.outputs.learn(ticket.tenant, output_tokens // ask.choices() if _may_be_many(ask) else output_tokens)
-        self.mean_tokens += 0.02 * (prompt_tokens + output_tokens - self.mean_tokens)
+            self.prompts[ask.path].learn(usual_bytes, ticket.prompt_tokens, prompt_tokens)
+        if ask.path != EMBEDDINGS and ask.least_output() == 0:  # else the client said where it ends, not the model
+            self.outputs.learn(ticket.tenant, output_tokens // ticket.sequences)
+        self.mean_tokens += 0.02 * ((prompt_tokens + output_tokens) / ticket.sequences - self.mean_tokens)
 
 
 def _may_be_many(ask: Ask) -> bool:
-    return "n" in ask.fields or "prompt" in ask.fields
+    return "n" in ask.fields or "prompt" in ask.fields or "best_of" in ask.fields

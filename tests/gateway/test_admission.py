@@ -101,6 +101,35 @@ async def test_the_tokens_of_a_request_are_held_before_it_is_sent_and_given_back
     is_at_rest(gateway)
 
 
+async def test_each_answer_of_a_request_takes_a_seat(start_gateway: StartGateway) -> None:
+    free, hold = make_held()
+    async with Engine(hold) as engine:
+        gateway = await start_gateway(make_snapshot(make_seats(engine.url, seats=8, tokens=9000)))
+        several = asyncio.create_task(gateway.chat(n=6, max_tokens=10))
+        await until(lambda: engine.requests)
+        assert gate_of(gateway).admission.places["r0"].running == 6
+        await ask_some(gateway, 2)
+        await until(lambda: gate_of(gateway).admission.queue.count == 1)  # one more runs, and the last seat is kept
+        free.set()
+        assert (await several).status == 200
+        await gateway.until_idle()
+        refused = await gateway.chat(n=100, max_tokens=100)
+    assert (refused.status, refused.code) == (400, "context_length_exceeded")
+    assert "100 answers" in refused.json["error"]["message"] and "9000 tokens" in refused.json["error"]["message"]
+    is_at_rest(gateway)
+
+
+async def test_how_many_answers_a_request_may_ask_for_is_a_setting(start_gateway: StartGateway) -> None:
+    async with Engine() as engine:
+        gateway = await start_gateway(make_snapshot(make_seats(engine.url, seats=8)), sequences_most=3)
+        refused = await gateway.ask({"model": "chat", "prompt": ["a"] * 4}, path="/v1/completions")
+        assert (refused.status, refused.json["error"]["param"]) == (400, "prompt")
+        assert (await gateway.ask({"model": "chat", "prompt": ["a"] * 3}, path="/v1/completions")).status == 200
+        await gateway.until_idle()
+    assert len(engine.requests) == 1
+    is_at_rest(gateway)
+
+
 @pytest.mark.parametrize("status", [503, 429])
 async def test_what_can_not_wait_long_enough_is_told_with_the_status_of_the_setting(
     start_gateway: StartGateway, status: int

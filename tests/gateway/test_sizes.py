@@ -3,42 +3,46 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
+from controlplane.domain.admission.estimates import FIRST_OUTPUT_TOKENS
 from controlplane.domain.admission.ticket import Ticket
-from controlplane.gateway.asks import Ask, read_ask
+from controlplane.gateway.asks import CHAT, COMPLETIONS, EMBEDDINGS, Ask, read_ask
 from controlplane.gateway.errors import GatewayError
 from controlplane.gateway.sizes import Sizes
 
-CHAT = "/chat/completions"
 
-
-def _ask(**fields: object) -> Ask:
-    return read_ask(json.dumps({"model": "m", **fields}).encode())
+def _ask(path: str = CHAT, **fields: Any) -> Ask:
+    return read_ask(json.dumps({"model": "m", **fields}).encode(), path)
 
 
 def _ticket(sizes: Sizes, ask: Ask) -> Ticket:
-    prompt = sizes.prompt(ask, CHAT, None)
-    return Ticket("1", "t", "standard", prompt, 0, 0.0, 1.0, ask.body_bytes, "")
+    prompt, output, sequences, sure = sizes.of(ask, "t", None)
+    return Ticket("1", "t", "standard", prompt, output, 0.0, 1.0, ask.body_bytes, "", sequences, sure)
 
 
 def _text_estimate(sizes: Sizes) -> int:
-    return sizes.prompt(_ask(messages="x" * 4000), CHAT, None)
+    return sizes.prompt(_ask(messages="x" * 4000), None)
+
+
+def _output(ask: Ask, most: int | None = None, sizes: Sizes | None = None) -> int:
+    return (sizes or Sizes()).of(ask, "t", most)[1]
 
 
 def test_a_picture_teaches_nothing_about_text() -> None:
     sizes = Sizes()
     before = _text_estimate(sizes)
     picture = _ask(messages="data:image/png;base64," + "A" * 1_000_000)
-    sizes.learn(_ticket(sizes, picture), picture, CHAT, 300, 10)
+    sizes.learn(_ticket(sizes, picture), picture, 300, 10)
     assert _text_estimate(sizes) == before
 
 
 def test_a_sound_is_no_text() -> None:
     sound = _ask(messages=[{"input_audio": {"data": "A" * 100_000, "format": "wav"}}])
     assert sound.mixed_count == 1
-    assert Sizes().prompt(sound, CHAT, None) < 1200
+    assert Sizes().prompt(sound, None) < 1200
 
 
 def test_what_is_far_from_any_text_moves_the_estimate_only_so_far() -> None:
@@ -46,7 +50,7 @@ def test_what_is_far_from_any_text_moves_the_estimate_only_so_far() -> None:
     _text_estimate(sizes)
     odd = _ask(messages=[], metadata=" " * 900_000)
     for _ in range(50):
-        sizes.learn(_ticket(sizes, odd), odd, CHAT, 5, 1)
+        sizes.learn(_ticket(sizes, odd), odd, 5, 1)
     assert _text_estimate(sizes) >= 4000 / 12
 
 
@@ -54,15 +58,41 @@ def test_the_output_of_several_choices_is_learned_by_choice() -> None:
     sizes = Sizes()
     several = _ask(messages="x", n=4)
     for _ in range(30):
-        sizes.learn(_ticket(sizes, several), several, CHAT, 10, 400)
-    assert 400 <= sizes.output(several, CHAT, "t") <= 500
+        sizes.learn(_ticket(sizes, several), several, 10, 400)
+    assert 400 <= _output(several, sizes=sizes) <= 500
 
 
-def test_of_two_limits_the_larger_is_reserved() -> None:
-    """An endpoint that reads only one of them shall not do more than was reserved."""
+@pytest.mark.parametrize(
+    ("path", "limits", "tokens"),
+    [
+        (CHAT, {"max_completion_tokens": 1, "max_tokens": 900}, 1),
+        (CHAT, {"max_completion_tokens": 900, "max_tokens": 1}, 900),
+        (CHAT, {"max_completion_tokens": None, "max_tokens": 7}, 7),
+        (COMPLETIONS, {"max_completion_tokens": 1, "max_tokens": 900}, 900),
+        (COMPLETIONS, {"max_completion_tokens": 1}, FIRST_OUTPUT_TOKENS),
+        (EMBEDDINGS, {"max_tokens": 900}, 0),
+    ],
+)
+def test_only_the_limit_that_its_endpoint_reads_counts(path: str, limits: dict[str, object], tokens: int) -> None:
+    assert _output(_ask(path, **limits)) == tokens
+
+
+def test_a_plain_completion_of_an_engine_with_a_default_has_that() -> None:
     sizes = Sizes()
-    for limits in ({"max_completion_tokens": 1, "max_tokens": 900}, {"max_completion_tokens": 900, "max_tokens": 1}):
-        assert sizes.output(_ask(**limits), "/completions", "t") == 900
+    sizes.engine = "vllm"
+    assert _output(_ask(COMPLETIONS, max_completion_tokens=900), sizes=sizes) == 16
+    assert _output(_ask(COMPLETIONS, max_tokens=None), sizes=sizes) == FIRST_OUTPUT_TOKENS
+
+
+def test_what_goes_on_for_certain_is_reserved_and_teaches_nothing() -> None:
+    sizes = Sizes()
+    assert _output(_ask(messages="x", min_tokens=5000), sizes=sizes) == 5000
+    assert _output(_ask(messages="x", min_tokens=5000, max_tokens=6000), sizes=sizes) == 6000
+    endless = _ask(messages="x", ignore_eos=True)
+    assert _output(endless, 40_000, sizes) == 40_000
+    for _ in range(30):
+        sizes.learn(_ticket(sizes, endless), endless, 10, 30_000)
+    assert _output(_ask(messages="x", ignore_eos=False), 40_000, sizes) == FIRST_OUTPUT_TOKENS
 
 
 @pytest.mark.parametrize(
@@ -70,15 +100,41 @@ def test_of_two_limits_the_larger_is_reserved() -> None:
     [("one", 1), ([1, 2, 3, 4], 1), (["a", "b", "c"], 3), ([[1, 2], [3]], 2), ([], 1), ([{"x": 1}], 1)],
 )
 def test_each_prompt_of_a_list_is_an_answer_of_its_own(prompt: object, count: int) -> None:
-    assert Sizes().output(_ask(prompt=prompt, max_tokens=10, n=2), "/completions", "t") == 20 * count
+    ask = _ask(COMPLETIONS, prompt=prompt, max_tokens=10, n=2)
+    assert Sizes().of(ask, "t", None)[1:3] == (20 * count, 2 * count)
+
+
+def test_of_an_answer_that_is_the_best_of_several_each_counts() -> None:
+    assert Sizes().of(_ask(COMPLETIONS, prompt="a", max_tokens=10, n=2, best_of=5), "t", None)[1:3] == (50, 5)
+
+
+@pytest.mark.parametrize(
+    ("field", "fields"),
+    [
+        ("prompt", {"prompt": ["a"] * 5000, "n": 128}),
+        ("prompt", {"prompt": [[1, 2]] * 257}),
+        ("n", {"prompt": ["a"] * 200, "n": 2}),
+        ("best_of", {"prompt": ["a"] * 200, "n": 1, "best_of": 2}),
+    ],
+)
+def test_more_answers_than_a_request_may_ask_for_are_refused_by_their_field(field: str, fields: dict) -> None:
+    with pytest.raises(GatewayError) as refused:
+        Sizes().of(_ask(COMPLETIONS, **fields), "t", None)
+    assert (refused.value.status, refused.value.param) == (400, field)
+    assert f"`{field}`" in refused.value.message and "256" in refused.value.message
+    assert Sizes(sequences_most=1_000_000).of(_ask(COMPLETIONS, **fields), "t", None)[2] >= 257
+
+
+def test_a_chat_has_one_prompt_whatever_else_it_says() -> None:
+    assert Sizes().of(_ask(messages="x", prompt=["a"] * 5000), "t", None)[2] == 1
 
 
 @pytest.mark.parametrize(
     "field", [{"n": "128"}, {"n": 1.5}, {"n": True}, {"n": 129}, {"max_tokens": "9"}, {"max_completion_tokens": []}]
 )
-def test_what_an_engine_may_read_as_a_number_is_refused_by_its_field(field: dict[str, object]) -> None:
+def test_what_an_engine_may_read_as_a_number_is_refused_by_its_field(field: dict[str, Any]) -> None:
     with pytest.raises(GatewayError) as refused:
-        Sizes().output(_ask(messages="x", **field), CHAT, "t")
+        Sizes().of(_ask(messages="x", **field), "t", None)
     assert refused.value.status == 400 and refused.value.param == next(iter(field))
 
 
@@ -86,6 +142,9 @@ def test_a_cap_lowers_every_limit_that_is_named() -> None:
     ask = _ask(max_tokens=4000, max_completion_tokens=20)
     ask.cap(512)
     assert (bytes(ask.fields["max_tokens"]), bytes(ask.fields["max_completion_tokens"])) == (b"512", b"20")
-    unnamed = _ask(max_tokens=None)
-    unnamed.cap(512)
-    assert bytes(unnamed.fields["max_tokens"]) == b"512"
+    for unnamed in (_ask(max_tokens=None), _ask(COMPLETIONS, max_completion_tokens=20)):
+        unnamed.cap(512)
+        assert bytes(unnamed.fields["max_tokens"]) == b"512"
+    least = _ask(COMPLETIONS, max_tokens=4000, min_tokens=1000)
+    least.cap(512)
+    assert (bytes(least.fields["max_tokens"]), bytes(least.fields["min_tokens"])) == (b"512", b"512")

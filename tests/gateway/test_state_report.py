@@ -39,7 +39,7 @@ async def test_who_waits_and_what_was_refused_is_told_once_a_second(
         (chat,) = heard.state.deployments
         tier = {one.name: one for one in chat.tiers}["standard"]
         assert heard.is_fresh and heard.state.pid and heard.state.version
-        assert (tier.waiting, tier.queue_most, tier.wait_limit_s, tier.admitted) == (1, 1, 30.0, 1)
+        assert (tier.waiting, tier.queue_most, tier.wait_limit_s, tier.admitted) == (1, 1, pytest.approx(30.0), 1)
         assert tier.waiting_bytes > 0 and tier.oldest_wait_s is not None and tier.oldest_wait_s < 30
         (waiting,) = chat.waiting
         assert (waiting.tenant, waiting.tier, waiting.requests) == ("acme", "standard", 1)
@@ -127,7 +127,7 @@ def test_what_can_not_be_read_is_left_out_and_silence_is_seen(valkey_server: str
 
 def make_report() -> tuple[StateReport, Gates]:
     gates = Gates(Meter(), 503)
-    gates.by_name["chat"] = Gate(make_seats("http://127.0.0.1:1"), Policy(), 503)
+    gates.by_name["chat"] = Gate(make_seats("http://127.0.0.1:1"), Policy(), 503, 256)
     return StateReport(gates, "g1"), gates
 
 

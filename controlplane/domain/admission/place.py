@@ -19,7 +19,7 @@ class Place:
     seats: int
     ready_at: float
     ledger: KvLedger = field(default_factory=KvLedger)
-    running: int = 0  # requests that have a seat here
+    running: int = 0  # seats that are taken
     leaving: bool = False
     rests_until: float = 0.0
     elsewhere_tokens: int = 0  # of its KV tokens that another gateway process holds: the ledger's capacity is less them
@@ -53,15 +53,24 @@ class Place:
 
 
 def choose(
-    places: Iterable[Place], tier: str, tokens: int, tier_share: float, *, now: float, wanted: str = ""
+    places: Iterable[Place],
+    tier: str,
+    tokens: int,
+    tier_share: float,
+    *,
+    now: float,
+    wanted: str = "",
+    sequences: int = 1,
 ) -> Place | None:
-    """Returns the place with the least reserved share that has a seat and the tokens; the `wanted` one when it is not
-    much fuller; None when there is none."""
+    """Returns the place with the least reserved share that has a seat for each sequence and the tokens; the `wanted`
+    one when it is not much fuller; None when there is none."""
     best: Place | None = None
     liked: Place | None = None
     least: float | None = None  # the load of the best one, worked out when there is something to compare it with
     for place in places:
         if place.running >= place.seats or (now < place.settled_at and place.free_seats(now) <= 0) or place.leaving:
+            continue
+        if sequences > 1 and place.free_seats(now) < seats_for(sequences, place):
             continue
         ledger = place.ledger
         capacity = ledger.capacity_tokens
@@ -84,6 +93,12 @@ def choose(
     if liked is not None and best is not None and liked is not best:
         return liked if liked.load() <= best.load() + AFFINITY_SLACK else best
     return best
+
+
+def seats_for(sequences: int, place: Place) -> int:
+    """Returns how many seats a request of so many sequences takes here: what is beyond all of them waits in the engine
+    for those before it."""
+    return sequences if sequences < place.seats else place.seats
 
 
 def at_most(tokens: int, place: Place) -> int:

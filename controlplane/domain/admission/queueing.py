@@ -64,10 +64,7 @@ class Admission:
         serving = self.serving
         if self.queue.count or not serving.count or now > ticket.wait_until:
             return None
-        capacity = serving.largest
-        if capacity is not None and ticket.prompt_tokens > capacity:
-            return None
-        if not self.tenants.may_have_seat(ticket, now, len(self.seated)):
+        if serving.never_fits(ticket) or not self.tenants.may_have_seat(ticket, now):
             return None
         place = serving.place_for(ticket, self.policy.tiers[ticket.tier].kv_share, now)
         if place is not None:
@@ -84,10 +81,8 @@ class Admission:
             return [self._refuse(ticket, "no_replica", "No replica is ready.", now)]
         if now > ticket.wait_until:
             return [self._expired(ticket, now)]
-        capacity = self.serving.largest
-        if capacity is not None and ticket.prompt_tokens > capacity:
-            why = f"The prompt of about {ticket.prompt_tokens} tokens is longer than a KV cache of {capacity} tokens."
-            return [self._refuse(ticket, "too_long", why, now)]
+        if self.serving.never_fits(ticket):
+            return [self._never_fits(ticket, now)]
         refusal = self._queue_is_full(ticket, now)
         if refusal is not None:
             return [refusal]
@@ -102,7 +97,7 @@ class Admission:
         if ticket is None:
             return []
         tenants = self.tenants
-        tenants.gave_back(ticket.tenant, self.serving.give_back(ticket))
+        tenants.gave_back(ticket.tenant, ticket.held_seats, self.serving.give_back(ticket))
         if used_tokens is not None:
             change = used_tokens - ticket.prompt_tokens - ticket.output_tokens
             self.queue.served(ticket, change, tenants.weight(ticket.tenant) if tenants.shared else 1.0)
@@ -211,7 +206,7 @@ class Admission:
     def _first_of(self, tickets: Iterable[Ticket], now: float) -> tuple[tuple[Ticket, Place] | None, bool]:
         """The first of these that can have a seat; else whether one of them is waited for."""
         for ticket in tickets:
-            if not self.tenants.may_have_seat(ticket, now, len(self.seated)):
+            if not self.tenants.may_have_seat(ticket, now):
                 continue
             share = self.policy.tiers[ticket.tier].kv_share
             place = self.serving.place_for(ticket, share, now)
@@ -224,7 +219,8 @@ class Admission:
         tenant, tenants = ticket.tenant, self.tenants
         tokens = ticket.prompt_tokens + ticket.output_tokens
         self.queue.served(ticket, tokens, tenants.weight(tenant) if tenants.shared else 1.0)
-        tenants.took(tenant, self.serving.take(ticket, place))
+        held_tokens = self.serving.take(ticket, place)
+        tenants.took(tenant, ticket.held_seats, held_tokens)
         self.seated[ticket.id] = ticket
         self.admitted[ticket.tier] += 1
         self._rate.add(now)
@@ -254,6 +250,16 @@ class Admission:
             why = f"It would wait about {expected_s:.1f} s and may wait {ticket.wait_until - now:.1f} s."
             return [*answers, self._refuse(ticket, "too_slow", why, now)]
         return [*answers, Queued(ticket, ahead, expected_s)]
+
+    def _never_fits(self, ticket: Ticket, now: float) -> Refusal:
+        prompt, most = ticket.prompt_tokens, f"a KV cache of {self.serving.largest} tokens"
+        if ticket.sequences == 1:
+            return self._refuse(ticket, "too_long", f"The prompt of about {prompt} tokens is longer than {most}.", now)
+        why = (
+            f"Its {ticket.sequences} answers together need about {ticket.tokens} tokens ({prompt} of prompts), more"
+            f" than {most}. Ask for fewer or shorter answers in a request."
+        )
+        return self._refuse(ticket, "too_many", why, now)
 
     def _expired(self, ticket: Ticket, now: float) -> Refusal:
         waited_s = now - ticket.arrived_at

@@ -18,14 +18,15 @@ NOTHING_ELSEWHERE: Mapping[str, tuple[int, int]] = {}
 
 class Serving:
     """`places` maps replica id -> what is known of it. The sums are over the replicas that serve, and made anew when
-    these change; None where one does not tell."""
+    these change; None where one does not tell. `taken` are seats, those on leaving replicas too."""
 
-    __slots__ = ("_sessions", "count", "kv_tokens", "largest", "places", "seats", "settled_at")
+    __slots__ = ("_sessions", "count", "kv_tokens", "largest", "places", "seats", "settled_at", "taken")
 
     def __init__(self) -> None:
         self.places: dict[str, Place] = {}
         self.count = 0
         self.seats = 0
+        self.taken = 0
         self.largest: int | None = None  # KV tokens of the largest replica
         self.kv_tokens: int | None = None  # of all
         self.settled_at = 0.0  # from then on none starts slowly or rests
@@ -73,12 +74,21 @@ class Serving:
         """Returns where a request goes, None when no replica has a seat and the tokens."""
         wanted = self._sessions.get(ticket.affinity, "") if ticket.affinity else ""
         tokens = ticket.prompt_tokens + ticket.output_tokens
-        return placing.choose(self.places.values(), ticket.tier, tokens, tier_share, now=now, wanted=wanted)
+        return placing.choose(
+            self.places.values(), ticket.tier, tokens, tier_share, now=now, wanted=wanted, sequences=ticket.sequences
+        )
+
+    def never_fits(self, ticket: Ticket) -> bool:
+        """Whether even an empty replica, the largest, could not hold what a request is sure to need."""
+        capacity = self.largest
+        return capacity is not None and (ticket.prompt_tokens > capacity or ticket.sure_tokens > capacity)
 
     def take(self, ticket: Ticket, place: Place) -> int:
         """Seats a request and returns the KV tokens that it holds from now on."""
         tokens = placing.at_most(ticket.prompt_tokens + ticket.output_tokens, place)
-        place.running += 1
+        seats = ticket.held_seats = 1 if ticket.sequences == 1 else placing.seats_for(ticket.sequences, place)
+        place.running += seats
+        self.taken += seats
         place.turn += 1
         place.ledger.add(ticket.tier, tokens)
         ticket.replica_id, ticket.held_tokens = place.id, tokens
@@ -90,9 +100,10 @@ class Serving:
         return tokens
 
     def give_back(self, ticket: Ticket) -> int:
-        """Takes a request out of its seat and returns the KV tokens that it held."""
+        """Takes a request out of its seats and returns the KV tokens that it held."""
         place, held = self.places[ticket.replica_id], ticket.held_tokens
-        place.running -= 1
+        place.running -= ticket.held_seats
+        self.taken -= ticket.held_seats
         if held:
             place.ledger.add(ticket.tier, -held)
             ticket.held_tokens = 0
@@ -113,12 +124,13 @@ class Serving:
         by_place: dict[str, dict[str, int]] = {name: {} for name in self.places}
         seats = dict.fromkeys(self.places, 0)
         for ticket in seated.values():
-            seats[ticket.replica_id] += 1
+            seats[ticket.replica_id] += ticket.held_seats
             tiers = by_place[ticket.replica_id]
             tiers[ticket.tier] = tiers.get(ticket.tier, 0) + ticket.held_tokens
+        assert self.taken == sum(seats.values()), f"{self.taken} seats counted, {seats} taken"
         for place in self.places.values():
             held = {tier: tokens for tier, tokens in by_place[place.id].items() if tokens}
-            assert place.running == seats[place.id], f"{place.id}: {place.running} run, {seats[place.id]} have seats"
+            assert place.running == seats[place.id], f"{place.id}: {place.running} counted, {seats[place.id]} taken"
             assert place.ledger.by_tier == held, f"{place.id}: {place.ledger.by_tier} reserved, {held} held"
             total = place.ledger.reserved_tokens
             assert total == sum(held.values()), f"{place.id}: {total} reserved, {held} held"

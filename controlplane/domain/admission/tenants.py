@@ -40,9 +40,9 @@ class Tenants:
         """Returns how much a tenant gets while several wait, compared with 1.0."""
         return self.policy.share(tenant).weight if self.shared else 1.0
 
-    def took(self, tenant: str, tokens: int) -> None:
-        """A request of a tenant got a seat and holds so many KV tokens."""
-        self.running[tenant] = self.running.get(tenant, 0) + 1
+    def took(self, tenant: str, seats: int, tokens: int) -> None:
+        """A request of a tenant got so many seats and holds so many KV tokens."""
+        self.running[tenant] = self.running.get(tenant, 0) + seats
         if self.shared:
             self._count_kv(tenant, tokens)
 
@@ -51,9 +51,9 @@ class Tenants:
         if self.shared:
             self._count_kv(tenant, tokens)
 
-    def gave_back(self, tenant: str, tokens: int) -> None:
-        """One of its requests is over and held so many tokens."""
-        left = self.running[tenant] - 1
+    def gave_back(self, tenant: str, seats: int, tokens: int) -> None:
+        """One of its requests is over and held so many seats and tokens."""
+        left = self.running[tenant] - seats
         if left:
             self.running[tenant] = left
         else:
@@ -61,12 +61,13 @@ class Tenants:
         if self.kv:
             self._count_kv(tenant, -tokens)
 
-    def may_have_seat(self, ticket: Ticket, now: float, taken: int) -> bool:
-        """Whether this tenant may take one of the seats that are free now; `taken` seats are not."""
+    def may_have_seat(self, ticket: Ticket, now: float) -> bool:
+        """Whether this tenant may take as many of the seats that are free now as it has sequences. One with nothing
+        running may have them all: a request that takes a whole replica would never run else."""
         serving, running = self._serving, self.running.get(ticket.tenant, 0)
         if running:
-            kept = self.policy.kept_seats
-            free = serving.seats - taken  # or more: seats on leaving replicas count as taken
+            kept = self.policy.kept_seats + ticket.sequences - 1
+            free = serving.seats - serving.taken  # or more: seats on leaving replicas count as taken
             if serving.seats > kept and (free <= kept or now < serving.settled_at) and serving.free_seats(now) <= kept:
                 return False
         if not self.shared:
@@ -74,7 +75,7 @@ class Tenants:
         share = self.policy.share(ticket.tenant)
         if share.most >= 1.0:
             return True
-        if running and running + 1 > max(1.0, share.most * serving.seats):
+        if running and running + ticket.sequences > max(1.0, share.most * serving.seats):
             return False
         if serving.kv_tokens is not None:
             held = self.kv.get(ticket.tenant, 0)
@@ -94,7 +95,7 @@ class Tenants:
         running: dict[str, int] = {}
         kv: dict[str, int] = {}
         for ticket in seated:
-            running[ticket.tenant] = running.get(ticket.tenant, 0) + 1
+            running[ticket.tenant] = running.get(ticket.tenant, 0) + ticket.held_seats
             kv[ticket.tenant] = kv.get(ticket.tenant, 0) + ticket.held_tokens
         assert running == self.running, f"{running} run, {self.running} counted"
         held = {name: tokens for name, tokens in kv.items() if tokens} if self.shared else {}

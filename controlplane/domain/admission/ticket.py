@@ -6,13 +6,15 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 # queue_full, queue_bytes and too_slow are told at once; expired and shed after waiting
-Refused = Literal["queue_full", "queue_bytes", "too_slow", "expired", "no_replica", "too_long"]
+Refused = Literal["queue_full", "queue_bytes", "too_slow", "expired", "no_replica", "too_long", "too_many"]
 
 
 @dataclass(slots=True)
 class Ticket:
     """One request that asks for a seat. `prompt_tokens` and `output_tokens` are estimates; the second is what it may
-    generate over all its choices (`n`). Admission alone writes the last three fields; all others stay as they came."""
+    generate over all its choices (`n`). Each of its `sequences` takes a place in the running batch, and so a seat.
+    `sure_tokens` is the part of both that is no guess: what it asks for in so many words. Admission alone writes the
+    last four fields; all others stay as they came."""
 
     id: str
     tenant: str
@@ -23,7 +25,10 @@ class Ticket:
     wait_until: float  # it is refused when it has no seat by then
     body_bytes: int = 0
     affinity: str = ""  # requests with the same text profit from the same replica (a session, a common prefix)
-    replica_id: str = field(default="", compare=False)  # where it has a seat
+    sequences: int = 1
+    sure_tokens: int = 0
+    replica_id: str = field(default="", compare=False)  # where it has its seats
+    held_seats: int = field(default=0, compare=False)
     held_tokens: int = field(default=0, compare=False)  # what is reserved for it there
     waited: bool = field(default=False, compare=False)
 

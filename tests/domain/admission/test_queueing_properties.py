@@ -52,8 +52,11 @@ class Asking(RuleBasedStateMachine):
         tokens=st.tuples(st.integers(1, 800), st.integers(0, 2000)),
         patience=st.sampled_from([0.5, 2.0, 60.0]),
         session=st.sampled_from(["", "s"]),
+        sequences=st.sampled_from([1, 1, 2, 7]),
     )
-    def arrives(self, who: tuple[str, str], tokens: tuple[int, int], patience: float, session: str) -> None:
+    def arrives(
+        self, who: tuple[str, str], tokens: tuple[int, int], patience: float, session: str, sequences: int
+    ) -> None:
         (tenant, tier), (prompt, output) = who, tokens
         self.take(self.admission.tick(self.now))
         self.number += 1
@@ -61,7 +64,7 @@ class Asking(RuleBasedStateMachine):
         self.state[name], self.due[name] = "asking", self.now + patience
         ticket = make_ticket(
             name, tenant, tier, prompt_tokens=prompt, output_tokens=output, arrived_at=self.now,
-            wait_until=self.due[name], affinity=session,
+            wait_until=self.due[name], affinity=session, sequences=sequences,
         )  # fmt: skip
         answers = self.admission.arrive(ticket, self.now)
         assert answers[-1].ticket is ticket
@@ -119,7 +122,7 @@ class Asking(RuleBasedStateMachine):
 
 def is_at_rest(admission: Admission) -> None:
     assert not admission.seated and not admission.waiting and not len(admission.queue)
-    assert not admission.tenants.running and not admission.tenants.kv
+    assert not admission.tenants.running and not admission.tenants.kv and not admission.serving.taken
     for place in admission.places.values():
         assert (place.ledger.reserved_tokens, place.ledger.by_tier, place.running) == (0, {}, 0)
 
@@ -139,6 +142,7 @@ def test_after_thousands_of_random_aborts_every_counter_is_0() -> None:
         ticket = make_ticket(
             f"q{number}", chance.choice(TENANTS), chance.choice(TIERS), prompt_tokens=chance.randrange(1, 500),
             output_tokens=chance.randrange(1, 800), arrived_at=now, wait_until=now + chance.random() * 3,
+            sequences=chance.choice([1, 1, 3, 20]),
         )  # fmt: skip
         answers = admission.arrive(ticket, now) + admission.tick(now)
         if running and chance.random() < 0.7:
