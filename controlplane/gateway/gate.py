@@ -135,7 +135,7 @@ class Gate:
 
     def set_waits(self) -> None:
         """Works out how long a request of each tier may wait now."""
-        tiers = self.admission.policy.tiers.values()
+        tiers = self._policy.tiers.values()
         self._waits = {tier.name: longest_wait_s(tier, self._target_of(tier.name), self.prefill_s) for tier in tiers}
 
     def close(self, now: float) -> None:
@@ -191,14 +191,17 @@ class Gate:
 
     def ticket(self, ask: Ask, tenant: str, tier: str, now: float) -> Ticket:
         """Returns the ticket of a request; raises GatewayError 400 for one that asks for too many answers."""
-        if tier not in self._waits:
-            tier = STANDARD.name  # a tier of a newer version
+        tier = self.tier_of(tier)
         sizes, wait_until = self.sizes, now + self._waits[tier]
         prompt, output, sequences, sure = sizes.of(ask, tenant, self.admission.serving.largest)
         affinity = ask.affinity(tenant, AFFINITY_BYTES) if self._affine else ""
         number = str(next(TICKET_NUMBERS))
         size = ask.body_bytes
         return Ticket(number, tenant, tier, prompt, output, now, wait_until, size, affinity, sequences, sure)
+
+    def tier_of(self, name: str) -> str:
+        """Returns the tier of a request whose key belongs to that one: it may have been taken away, or be too new."""
+        return name if name in self._waits else STANDARD.name
 
     def seat_at_once(self, ticket: Ticket, now: float) -> Target | None:
         """Returns where to send a request when there is a seat right now, which it holds then; else ask `seat`."""
@@ -252,7 +255,7 @@ class Gate:
 
     def tick(self, now: float) -> None:
         """Ends what has waited too long and gives away what has become free."""
-        if self.admission.queue.count:
+        if self.admission.queue.count or self.admission.is_parting:
             self._deliver(self.admission.tick(now))
 
     # -- inside ------------------------------------------------------------------------------------------------------

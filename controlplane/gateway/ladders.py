@@ -65,14 +65,14 @@ class Ladders:
         """Returns what is to be done to a request."""
         steps = gate.degrader.ladder.steps[: gate.degrader.level]
         named = {step.deployment for step in steps if step.kind == "divert"}
-        asked = Asked(key.tier, gate.sizes.limit(ask), wants_all(headers), bool(diverted_from))
+        asked = Asked(gate.tier_of(key.tier), gate.sizes.limit(ask), wants_all(headers), bool(diverted_from))
         return gate.degrader.apply(asked, [name for name in named if self._may_go(key, name)])
 
     def apply(self, gate: Gate, ask: Ask, path: str, outcome: Outcome, tier: str) -> str:
         """Does to a request what concerns its answer, and returns what `x-headworks-degraded` says of it; raises
         GatewayError where it is shed."""
         if outcome.shed:
-            gate.count_refused(tier, "shed")
+            gate.count_refused(gate.tier_of(tier), "shed")
             _count(gate, "shed")
             raise shed(gate.name, outcome.why, self._refused_status)
         said = []

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from controlplane.domain.admission.policy import TenantShare
+from controlplane.domain.admission.ticket import Ticket
 from controlplane.domain.admission.tiers import BATCH, INTERACTIVE, STANDARD
 from controlplane.domain.routing import RoutedKey, RoutingSnapshot
 from controlplane.lib import wire
@@ -49,6 +50,44 @@ async def test_a_tiers_own_bounds_hold_and_change_live(start_gateway: StartGatew
         assert gate_of(gateway).admission.queue.tiers["standard"].weight == 1.0
         free.set()
         assert [(await one).status for one in tasks] == [200] * 4, "nobody who waited was lost"
+        await gateway.until_idle()
+    is_at_rest(gateway)
+
+
+async def test_a_tier_that_is_taken_away_ends_with_those_that_wait_in_it(start_gateway: StartGateway) -> None:
+    free, hold = make_held()
+    gold = replace(INTERACTIVE, name="gold", longest_wait_s=20.0)
+    async with Engine(hold) as engine:
+        gateway = await start_gateway(make_rules(engine.url, seats=1, tier="gold", tiers=(STANDARD, gold)))
+        tasks = await ask_some(gateway, 2)
+        await until(lambda: gate_of(gateway).admission.queue.count == 1)
+        take(gateway, make_rules(engine.url, seats=1, tier="gold", tiers=(STANDARD,), version=2))
+        tasks += await ask_some(gateway, 1)
+        await until(lambda: gate_of(gateway).admission.queue.count == 2)
+        assert gate_of(gateway).admission.queue.tiers["standard"].count == 1, "nobody new is let in as gold"
+        free.set()
+        assert [(await one).status for one in tasks] == [200] * 3
+        await gateway.until_idle()
+        await until(lambda: set(gate_of(gateway).admission.policy.tiers) == {"standard"})
+        text = (await gateway.get("/metrics")).body.decode()
+        assert 'headworks_gateway_admitted_total{deployment="chat",model="chat",tier="gold"} 2' in text
+    is_at_rest(gateway)
+
+
+async def test_a_tier_may_be_taken_away_between_a_request_s_ticket_and_its_seat(start_gateway: StartGateway) -> None:
+    """While a request waits for its quotas, the rows may change."""
+    gold = replace(INTERACTIVE, name="gold")
+    async with Engine() as engine:
+        gateway = await start_gateway(make_rules(engine.url, tier="gold", tiers=(STANDARD, gold)))
+        gate, make = gate_of(gateway), gate_of(gateway).ticket
+
+        def ticket_then_change(*given: object) -> Ticket:
+            made = make(*given)  # type: ignore[arg-type]
+            take(gateway, make_rules(engine.url, tier="gold", tiers=(STANDARD,), version=2))
+            return made
+
+        gate.ticket = ticket_then_change  # type: ignore[assignment, method-assign]
+        assert (await gateway.chat()).status == 200
         await gateway.until_idle()
     is_at_rest(gateway)
 

@@ -39,7 +39,8 @@ async def test_who_waits_and_what_was_refused_is_told_once_a_second(
         (chat,) = heard.state.deployments
         tier = {one.name: one for one in chat.tiers}["standard"]
         assert heard.is_fresh and heard.state.pid and heard.state.version
-        assert (tier.waiting, tier.queue_most, tier.wait_limit_s, tier.admitted) == (1, 1, pytest.approx(30.0), 1)
+        assert (tier.waiting, tier.queue_most, tier.admitted) == (1, 1, 1)
+        assert tier.wait_limit_s == pytest.approx(30.0)
         assert tier.waiting_bytes > 0 and tier.oldest_wait_s is not None and tier.oldest_wait_s < 30
         (waiting,) = chat.waiting
         assert (waiting.tenant, waiting.tier, waiting.requests) == ("acme", "standard", 1)

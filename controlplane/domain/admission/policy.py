@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from controlplane.domain.admission.tiers import DEFAULT_TIERS, Tier
+from controlplane.domain.admission.tiers import DEFAULT_TIERS, STANDARD, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,15 @@ class Policy:
     def share(self, tenant: str) -> TenantShare:
         """Returns the share of a tenant; everybody's where it has none of its own."""
         return self.shares.get(tenant, EVERYBODY)
+
+    def tier_of(self, name: str) -> str:
+        """Returns where a request of a tier belongs: in `standard` where that tier is none (any more), and where that
+        is none either in the one of the least weight."""
+        if name in self.tiers:
+            return name
+        if STANDARD.name in self.tiers:
+            return STANDARD.name
+        return min(self.tiers.values(), key=lambda tier: (tier.weight, tier.name)).name
 
     def oversold(self) -> float:
         """Returns the sum of what is guaranteed; above 1.0 more is promised than there is."""

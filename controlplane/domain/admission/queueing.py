@@ -32,7 +32,8 @@ class Admission:
     """The rules. `places` maps replica id -> what is known of it."""
 
     def __init__(self, policy: Policy) -> None:
-        self.policy = policy
+        self.told = policy
+        self.policy = policy  # with the tiers that are taken away and end with their last request
         self.queue = FairQueue({name: tier.weight for name, tier in policy.tiers.items()})
         self.serving = Serving()
         self.places = self.serving.places
@@ -47,7 +48,8 @@ class Admission:
         tiers = dict(policy.tiers)
         for name, queue in self.queue.tiers.items():
             if name not in tiers and (queue.count or any(one.tier == name for one in self.seated.values())):
-                tiers[name] = self.policy.tiers[name]  # it ends with its last request
+                tiers[name] = self.policy.tiers[name]
+        self.told = policy
         self.policy = replace(policy, tiers=tiers)
         self.queue.set_weights({name: tier.weight for name, tier in tiers.items()})
         for name in tiers:
@@ -64,16 +66,21 @@ class Admission:
         serving = self.serving
         if self.queue.count or not serving.count or now > ticket.wait_until:
             return None
+        tier = self.told.tiers.get(ticket.tier)
+        if tier is None:
+            return None
         if serving.never_fits(ticket) or not self.tenants.may_have_seat(ticket, now):
             return None
-        place = serving.place_for(ticket, self.policy.tiers[ticket.tier].kv_share, now)
+        place = serving.place_for(ticket, tier.kv_share, now)
         if place is not None:
             self._seat(ticket, place, now)
         return place
 
     def arrive(self, ticket: Ticket, now: float) -> list[Answer]:
         """Takes a new request: dispatches it, lets it wait, or refuses it at once. Its answer comes last; before it
-        come those of waiting requests that time has given a seat meanwhile."""
+        come those of waiting requests that time has given a seat meanwhile. Its tier becomes one that there is: the
+        rules may have changed since it was asked."""
+        ticket.tier = self.told.tier_of(ticket.tier)
         place = self.seat_at_once(ticket, now)
         if place is not None:
             return [Dispatch(ticket, place.id)]
@@ -145,7 +152,14 @@ class Admission:
         for ticket in late:
             self.abandoned(ticket.id)
             answers.append(self._expired(ticket, now))
+        if self.is_parting:
+            return answers + self.set_policy(self.told, now)
         return answers + self.fill(now)
+
+    @property
+    def is_parting(self) -> bool:
+        """Whether a tier was taken away and has not ended yet."""
+        return len(self.policy.tiers) > len(self.told.tiers)
 
     def refuse_all(self, now: float) -> list[Answer]:
         """Tells everybody that waits that there is no replica any more."""
