@@ -10,10 +10,11 @@ from urllib.parse import urlencode
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from controlplane.console import memory_parts
+from controlplane.console import memory_parts, words
 from controlplane.console.memory_parts import Stack
 from controlplane.deployments.planner import starting
 from controlplane.deployments.planner.answers import Answer
+from controlplane.deployments.planner.calibration import Calibration
 from controlplane.deployments.planner.starting import Start
 from controlplane.domain.ledger.what_if import TriangleRow
 from controlplane.domain.parallelism.candidate import Candidate
@@ -127,10 +128,17 @@ def curves(answer: Answer) -> list[dict[str, Any]]:
     target = answer.question.target
     shared = {"x": [point.concurrency for point in chosen.curve], "marks": _marks(chosen)}
     ttft, tpot, tokens = _("Time to first token"), _("Time per output token"), _("Output tokens")
+    before = () if answer.before is None else answer.before.curve
+
+    def of(key: str, title: str, unit: str, name: str, limit: float | None) -> dict[str, Any]:
+        now, then = ([getattr(point, name) for point in curve] for curve in (chosen.curve, before))
+        told = {"before": then, "before_label": _("before calibration")} if then else {}
+        return _chart(key, title, unit, now, limit) | shared | told
+
     return [
-        _chart("ttft", ttft, "ms", [point.ttft_ms for point in chosen.curve], target.ttft_ms) | shared,
-        _chart("tpot", tpot, "ms", [point.tpot_ms for point in chosen.curve], target.tpot_ms) | shared,
-        _chart("tokens", tokens, "tok/s", [point.output_tok_s for point in chosen.curve], None) | shared,
+        of("ttft", ttft, "ms", "ttft_ms", target.ttft_ms),
+        of("tpot", tpot, "ms", "tpot_ms", target.tpot_ms),
+        of("tokens", tokens, "tok/s", "output_tok_s", None),
     ]
 
 
@@ -148,6 +156,16 @@ def _chart(key: str, title: str, unit: str, y: list[float], limit: float | None)
         "limit_label": _("objective"),
         "x_label": _("Requests at once"),
     }
+
+
+def calibrated_parts(calibration: Calibration | None) -> list[tuple[str, float]]:
+    """What was taken for slower or faster, in the reader's words."""
+    if calibration is None:
+        return []
+    return [
+        (words.limit("prompts" if name == "interference" else name), factor)
+        for name, factor in calibration.taught.parts
+    ]
 
 
 def knee_point(chosen: Candidate | None) -> Point | None:

@@ -11,6 +11,7 @@ from controlplane.catalog import selectors as catalog
 from controlplane.console import planner_load, planner_numbers
 from controlplane.console.dialogs import Field, Values
 from controlplane.console.planner_numbers import maker
+from controlplane.deployments.planner import points
 from controlplane.deployments.planner.fields import BY_NAME, MOST_FILE_BYTES
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.specs import accelerators, known_models
@@ -66,13 +67,16 @@ def read(values: Values) -> dict[str, object]:
     for name in ("enforce_eager", "expert_parallel"):
         if values.get(name):
             found[name] = values[name] == "true"
-    if values.get("survive_node_loss") == "false":
-        found["survive_node_loss"] = False
+    for name in ("survive_node_loss", "own_measurements"):
+        if values.get(name) == "false":
+            found[name] = False
     source = source_of(values)
     name = _OF_SOURCE[source]
     found |= _json(values, "config", MOST_CONFIG_BYTES, problems) if source == "config" else {name: values.get(name)}
     found |= _json(values, "safetensors", MOST_FILE_BYTES, problems)
     found |= _json(values, "trace", MOST_FILE_BYTES, problems)
+    if values.get("points", "").strip():
+        found["points"] = points.lines(values["points"]) or values["points"]
     if problems:
         raise RefusedError(CODE, _("Some fields can't be read."), fields=problems)
     return found
@@ -188,6 +192,31 @@ def more_fields(values: Values) -> list[Field]:
         make("utilization_target", _("Utilization target"), "", _("What the mean load may use.")),
         make("hot_share", _("Hot share"), "", _("Of the replicas, those that always run.")),
         Field("survive_node_loss", _("Spare"), "select", values.get("survive_node_loss", "true"), choices=spare),
+    ]
+
+
+def measured_fields(values: Values) -> list[Field]:
+    """Returns what was measured on the set-up, which corrects what is predicted."""
+    own = (("true", _("Used")), ("false", _("Left out")))
+    return [
+        Field(
+            "points",
+            _("Measured points"),
+            "area",
+            values.get("points", ""),
+            _("One a line: requests at once in one replica, ms a token, ms to the first token (may be left out)."),
+            placeholder="1, 9.8, 74\n16, 14.2, 310",
+            full=True,
+        ),
+        Field(
+            "own_measurements",
+            _("Measured by own replicas"),
+            "select",
+            values.get("own_measurements", "true"),
+            _("Of the same model, card and engine; points given above go before them."),
+            choices=own,
+            full=True,
+        ),
     ]
 
 

@@ -68,5 +68,11 @@ def percentile_s(counts: Mapping[int, int], share: float) -> float | None:
     return percentiles_s(counts, (share,))[0]
 
 
+def mean_s(counts: Mapping[int, int]) -> float | None:
+    """Returns the mean of the observations, each taken as the geometric middle of its bucket; None without any."""
+    total = sum(counts.values())
+    return sum(_middle_s(bucket) * count for bucket, count in counts.items()) / total if total > 0 else None
+
+
 def _middle_s(bucket: int) -> float:
     return MIN_S * GROWTH ** (min(bucket, LAST_BUCKET) - 0.5) if bucket > 0 else MIN_S

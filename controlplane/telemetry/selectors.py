@@ -49,6 +49,12 @@ def history(subject: str, window_s: int, *, now: float | None = None) -> list[Sa
     return _steps(_spans(found), first, last, SLOT_S)
 
 
+def busy_minutes(subjects: Sequence[str], since: datetime, *, requests: int, most: int) -> list[tuple[str, Span]]:
+    """Returns the newest `most` minutes since a time in which one of the subjects served at least `requests`."""
+    rows = RollupMinute.objects.filter(subject__in=subjects, minute__gte=since, counters__requests__gte=requests)
+    return [(row.subject, _span(row)) for row in rows.order_by("-minute")[:most]]
+
+
 def usable(samples: Sequence[Sample]) -> list[str]:
     """Returns the fields that have a value anywhere in the samples, in the order of SAMPLE_FIELDS."""
     return [name for name in SAMPLE_FIELDS if any(sample.get(name) is not None for sample in samples)]

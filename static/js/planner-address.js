@@ -22,7 +22,7 @@ export function values() {
   }
   if (found.get("lengths") === "mean") found.delete("lengths");
   if (found.get("purpose") === "interactive") found.delete("purpose");
-  if (found.get("survive_node_loss") === "true") found.delete("survive_node_loss");
+  for (const name of ["survive_node_loss", "own_measurements"]) if (found.get(name) === "true") found.delete(name);
   return found;
 }
 
@@ -49,7 +49,7 @@ export function restore() {
   settled = location.pathname + location.search;
   for (const field of fields()) {
     if (field.type === "radio") field.checked = field.value === (found.get(field.name) ?? USUAL[field.name]);
-    else if (field.name === "purpose" || field.name === "survive_node_loss") field.value = found.get(field.name) ?? field.options[0].value;
+    else if (["purpose", "survive_node_loss", "own_measurements"].includes(field.name)) field.value = found.get(field.name) ?? field.options[0].value;
     else field.value = found.get(field.name) ?? "";
   }
 }

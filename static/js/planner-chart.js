@@ -77,7 +77,11 @@ function options(figure, plot, spec) {
       { ...axis, size: 22, gap: 4, label: spec.x_label, labelSize: 16, labelGap: 0, labelFont: font, splits: () => powers(x[0], x.at(-1)), filter: (_u, found) => found, values: (_u, found) => found.map((one) => one.toLocaleString("en-US")) },
       { ...axis, size: 52, gap: 6, splits: (_u, _i, _low, high) => ticks(high), values: (_u, found) => found.map((one) => one.toLocaleString("en-US", { maximumSignificantDigits: 3 })) },
     ],
-    series: [{}, { stroke: colour(`series-${spec.key}`), width: 2, points: { show: true, size: 5 } }],
+    series: [
+      {},
+      { stroke: colour(`series-${spec.key}`), width: 2, points: { show: true, size: 5 } },
+      ...(spec.before ? [{ stroke: text, width: 1, dash: [3, 4], points: { show: false } }] : []),
+    ],
     hooks: { setCursor: [(u) => told(u.cursor.idx ?? knee)], draw: [(u) => lines(u, spec)] },
   };
 }
@@ -89,7 +93,7 @@ export function drawCurves(holder) {
     const plot = figure.querySelector(".chart-plot");
     plot.setAttribute("role", "img");
     plot.setAttribute("aria-label", `${spec.title}, ${spec.unit}: ${spec.x.map((x, index) => `${significant(x)}: ${significant(spec.y[index])}`).join("; ")}`);
-    alive.push(new uPlot(options(figure, plot, spec), [spec.x, spec.y], plot));
+    alive.push(new uPlot(options(figure, plot, spec), [spec.x, spec.y, ...(spec.before ? [spec.before] : [])], plot));
   }
 }
 

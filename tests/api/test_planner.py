@@ -168,3 +168,39 @@ def test_a_body_of_two_megabytes_is_read_and_of_more_is_refused(viewer: APIClien
     assert post(viewer, "estimate", {**PLAN, "safetensors": index}).status_code == 200
     answer = post(viewer, "estimate", {**PLAN, "config": {"x": "x" * 4_300_000}})
     assert answer.status_code == 413 and error(answer)["code"] == "too_large"
+
+
+def test_measured_points_calibrate_the_prediction_and_say_by_how_much(viewer: APIClient) -> None:
+    plain = post(viewer, "estimate", {**PLAN, "tensor_parallel": 1}).json()
+    assert plain["calibration"] is None and plain["before_calibration"] is None
+    point = plain["curve"][2]
+    measured = {"concurrency": point["concurrency"] / plain["copies"], "tpot_ms": 1.5 * point["tpot_ms"]}
+    asked = {**PLAN, "tensor_parallel": 1, "points": [{**measured, "ttft_ms": 2 * point["ttft_ms"]}]}
+    answer = post(viewer, "estimate", asked).json()
+    told = answer["calibration"]
+    assert told["source"] == "given" and told["sentence"].startswith("Calibrated by 1 point")
+    assert 1.2 < told["tpot_factor"] <= 1.5 and 1 < told["first_token_factor"] <= 2
+    (row,) = told["points"]
+    assert row["tpot_before_ms"] == pytest.approx(point["tpot_ms"])
+    assert row["tpot_after_ms"] == pytest.approx(answer["curve"][2]["tpot_ms"])
+    assert answer["before_calibration"]["tpot_ms"] == plain["candidates"][0]["at_load"]["tpot_ms"]
+    carried = post(viewer, "capacity", asked).json()
+    assert (
+        carried["carried"]["peak_requests_per_s"]
+        < post(viewer, "capacity", PLAN).json()["carried"]["peak_requests_per_s"]
+    )
+    assert carried["calibration"]["sentence"] == told["sentence"]
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        [{"concurrency": 4}], [{"concurrency": 0, "tpot_ms": 20}], [{"concurrency": 4, "tpot_ms": -1}], "4 many",
+        [{"concurrency": 4, "tpot_ms": 20, "colour": 1}], [{"concurrency": 4, "tpot_ms": 20}] * 17,
+    ],
+)  # fmt: skip
+def test_points_that_are_none_are_refused_at_their_field(viewer: APIClient, points: Any) -> None:
+    answer = post(viewer, "estimate", {**PLAN, "points": points})
+    assert answer.status_code == 400 and any(
+        name.startswith("points") for name in error(answer)["details"]["fields"]
+    ), answer.json()

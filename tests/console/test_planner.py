@@ -208,7 +208,7 @@ def test_a_viewer_is_offered_no_deployment(viewer: Client) -> None:
 def test_an_answer_takes_few_queries(viewer: Client) -> None:
     with CaptureQueriesContext(connection) as queries:
         viewer.post("/planner/answer/", LLAMA)
-    assert len(queries) <= 4  # session, user, and what measured starts taught
+    assert len(queries) <= 5  # session, user, what measured starts taught, and whether any of its kind ran
 
 
 def test_measured_starts_correct_the_answer(viewer: Client) -> None:
@@ -224,3 +224,27 @@ def test_measured_starts_correct_the_answer(viewer: Client) -> None:
     answer = viewer.post("/planner/answer/", LLAMA)
     assert answer.context["ledger"].budget.weights_bytes > before.budget.weights_bytes
     assert "Corrected by 1 measured start" in answer.content.decode()
+
+
+def test_points_that_were_measured_show_what_was_predicted_before_and_after(viewer: Client) -> None:
+    values = {**LLAMA, "tensor_parallel": "1"}
+    plain = viewer.post("/planner/answer/", values).context["chosen"].curve[2]
+    points = f"requests tpot ttft\n{plain.concurrency:g}; {1.4 * plain.tpot_ms:.2f}"
+    answer = viewer.post("/planner/answer/", {**values, "points": points})
+    page = answer.content.decode()
+    assert "Calibrated by 1 point" in page and "before calibration" in page and "At this load before and now" in page
+    assert answer.context["before"].curve[2] == plain
+    assert answer.context["chosen"].curve[2].tpot_ms > 1.2 * plain.tpot_ms
+    assert '"concurrency": ' in answer.context["rest"]
+
+
+def test_the_rest_call_says_no_where_the_form_does(viewer: Client) -> None:
+    answer = viewer.post("/planner/answer/", {**LLAMA, "survive_node_loss": "false", "own_measurements": "false"})
+    assert '"survive_node_loss": false' in answer.context["rest"]
+    assert '"own_measurements": false' in answer.context["rest"]
+
+
+@pytest.mark.parametrize("points", ["4", "4 a", "4,20,30,40", "0,20", "1 2\n" * 17, "x" * 5000])
+def test_points_that_are_none_are_told_at_their_field(viewer: Client, points: str) -> None:
+    answer = viewer.post("/planner/answer/", {**LLAMA, "points": points})
+    assert answer.status_code == 422 and list(answer.context["problems"]) == ["points"]

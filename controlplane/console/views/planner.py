@@ -59,6 +59,8 @@ def planner(request: HttpRequest) -> HttpResponse:
             for one, field in zip(sliders, told(slider.field for slider in sliders), strict=True)
         ],
         "settings": told(planner_form.setting_fields(values)),
+        "measured": told(planner_form.measured_fields(values)),
+        "measured_open": bool(values.get("points") or values.get("own_measurements")),
         "more": more,
         "more_open": any(one.problem or (one.value and one.name != "survive_node_loss") for one in more),
         "model_names": planner_form.model_names(),
@@ -134,6 +136,9 @@ def _answered(values: Values) -> dict[str, Any]:
         "asked": found.asked,
         "faces": planner_answer.faces(found),
         "curves": planner_answer.curves(found),
+        "calibration": found.calibration,
+        "before": found.before,
+        "parts": planner_answer.calibrated_parts(found.calibration),
         "rejected": planner_answer.rejected(found),
         "capacity": capacity,
         "currency": "USD" if question.price_per_hour is None else "",
@@ -143,7 +148,7 @@ def _answered(values: Values) -> dict[str, Any]:
         "new_url": planner_answer.new_deployment(start),
         "taken": planner_answer.taken(found),
         "problems": {},
-        "rest": rest.call("POST", "planner/estimate/", {name: one for name, one in asked.items() if one}),
+        "rest": rest.call("POST", "planner/estimate/", {name: one for name, one in asked.items() if one != ""}),
     }
 
 

@@ -80,6 +80,16 @@ def _truth(text: str = "") -> Truth:
     return Truth(required=False, allow_null=True, help_text=text)
 
 
+class MeasuredPointBody(StrictSerializer):
+    """What requests took in one replica, with so many of them at once; means."""
+
+    concurrency = Real()
+    tpot_ms = Real()
+    ttft_ms = _real()
+    input_tokens = _real("Of these requests; left out: as the load's.")
+    output_tokens = _real()
+
+
 class PlannerBody(StrictSerializer):
     """A set-up and its load. One of `variant`, `model` and `config` is needed; what is left out is the engine's
     default, or is chosen."""
@@ -130,6 +140,10 @@ class PlannerBody(StrictSerializer):
     utilization_target = _real("Of what replicas carry, what the mean load may use.")
     hot_share = _real("Of the replicas, those that always run.")
     survive_node_loss = _truth()
+    points = MeasuredPointBody(
+        many=True, required=False, allow_null=True, help_text="Measured on the set-up: they calibrate its times."
+    )
+    own_measurements = _truth("Left out: what replicas of the same model, card and engine measured calibrates too.")
 
 
 class _PlannerView(ApiView):

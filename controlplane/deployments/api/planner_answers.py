@@ -8,6 +8,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from controlplane.deployments.api.planner_parts import (
+    CalibrationSerializer,
     PlannedPartSerializer,
     StageSerializer,
     StartSerializer,
@@ -170,6 +171,10 @@ class PlannerAnswerSerializer(serializers.Serializer[Answer]):
     deployment = serializers.SerializerMethodField()
     runs = serializers.SerializerMethodField()
     why_not = serializers.CharField()
+    calibration = CalibrationSerializer(allow_null=True)
+    before_calibration = PointSerializer(
+        source="before.at_load", default=None, allow_null=True, help_text="At the load, as predicted before."
+    )
     curve = PointSerializer(source="chosen.curve", many=True, default=list)
     knee = KneeSerializer(source="chosen.knee", default=None, allow_null=True)
     precisions = PrecisionSerializer(many=True)
@@ -251,3 +256,4 @@ class PlannerCapacitySerializer(serializers.Serializer[Capacity]):
     workload = WorkloadSerializer(source="asked")
     needed = NeededSerializer(allow_null=True)
     carried = CarriedSerializer()
+    calibration = CalibrationSerializer(allow_null=True)

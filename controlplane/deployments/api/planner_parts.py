@@ -72,3 +72,31 @@ class StartSerializer(serializers.Serializer[Any]):
     why_not = serializers.CharField()
     note = serializers.CharField()
     body = serializers.DictField()
+
+
+class ComparedSerializer(serializers.Serializer[Any]):
+    """A measured point of one replica, beside what is predicted for it without and with the calibration."""
+
+    concurrency = serializers.FloatField(source="point.concurrency")
+    input_tokens = serializers.FloatField(source="point.input_tokens", allow_null=True, help_text="null = the load's.")
+    output_tokens = serializers.FloatField(source="point.output_tokens", allow_null=True)
+    tpot_ms = serializers.FloatField(source="point.tpot_ms")
+    tpot_before_ms = serializers.FloatField()
+    tpot_after_ms = serializers.FloatField()
+    ttft_ms = serializers.FloatField(source="point.ttft_ms", allow_null=True)
+    ttft_before_ms = serializers.FloatField()
+    ttft_after_ms = serializers.FloatField()
+
+
+class CalibrationSerializer(serializers.Serializer[Any]):
+    """What measured points taught. Factors multiply times: by part of a step, and the first token's."""
+
+    source = serializers.CharField(  # type: ignore[assignment]
+        help_text="given: by `points`; own: by replicas of the same model, card and engine."
+    )
+    origin = serializers.CharField()
+    sentence = serializers.CharField(source="taught.sentence")
+    tpot_factor = serializers.FloatField(source="taught.tpot_factor")
+    first_token_factor = serializers.FloatField(source="taught.first_token_factor")
+    factors = serializers.DictField(source="taught.factors", child=serializers.FloatField())
+    points = ComparedSerializer(source="taught.rows", many=True)

@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from controlplane.deployments.planner import calibration as calibrations
 from controlplane.deployments.planner import question as questions
+from controlplane.deployments.planner import splits, workload
 from controlplane.deployments.planner import subject as subjects
-from controlplane.deployments.planner import workload
+from controlplane.deployments.planner.calibration import Calibration
 from controlplane.deployments.planner.inputs import Inputs
 from controlplane.deployments.planner.subject import Subject
 from controlplane.deployments.planner.workload import Asked
@@ -68,6 +70,8 @@ class Answer:
     stages: tuple[Stage, ...]
     trials: Trials  # for what else is asked about the same requests
     price_note: str = ""  # whose price was taken where none is given
+    calibration: Calibration | None = None
+    before: Candidate | None = None  # `chosen` without the calibration
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -87,6 +91,7 @@ class Capacity:
     needed: Sizing | None
     carried: Supply
     asked: Asked
+    calibration: Calibration | None = None
 
 
 def estimate(inputs: Inputs) -> Answer:
@@ -100,9 +105,9 @@ def _estimate(inputs: Inputs) -> Answer:
     asked = workload.of(inputs)
     standing = questions.standing_of(inputs)
     question = questions.of(inputs, subject, asked, standing)
-    tried = Trials(question)
+    question, tried, calibration = _calibrated(inputs, question)
     ranked = ranking.rank(question, tried)
-    split = _split(inputs, ranked)
+    split = splits.shown(inputs, ranked)
     known = next((one for one in ranked.candidates if one.split == split), None)
     ledger = copy_ledger.of(question, split) if known is None else known.ledger
     place = layout.lie(split, question.hardware)
@@ -124,7 +129,25 @@ def _estimate(inputs: Inputs) -> Answer:
         stages=stages.of(ledger, split.ranks),
         trials=tried,
         price_note=standing.note if inputs.price_per_hour is None else "",
+        calibration=calibration,
+        before=None if calibration is None or chosen is None else _before(calibration, question, chosen),
     )
+
+
+def _calibrated(inputs: Inputs, question: Question) -> tuple[Question, Trials, Calibration | None]:
+    """The question as measured points teach it, and what is tried for it."""
+    plain = Trials(question)
+    found = calibrations.of(inputs, question, plain)
+    if found is None:
+        return question, plain, None
+    taught = found.taught.applied(question)
+    return taught, plain.calibrated(taught), found
+
+
+def _before(calibration: Calibration, question: Question, chosen: Candidate) -> Candidate:
+    """What is shown, as it was predicted before anything was measured."""
+    plain = replace(question, factors={}, first_token_factor=1.0)
+    return candidate.work_out(plain, Fitting(chosen.split, chosen.layout, chosen.ledger), calibration.plain)
 
 
 def capacity(inputs: Inputs) -> Capacity:
@@ -132,7 +155,8 @@ def capacity(inputs: Inputs) -> Capacity:
     with told_by_field():
         asked = workload.of(inputs)
         question = questions.of(inputs, subjects.find(inputs), asked, questions.standing_of(inputs))
-    return capacity_of(question, asked, inputs)
+        question, tried, calibration = _calibrated(inputs, question)
+    return replace(capacity_of(question, asked, inputs, tried), calibration=calibration)
 
 
 def capacity_of(question: Question, asked: Asked, inputs: Inputs, tried: Trials | None = None) -> Capacity:
@@ -153,20 +177,6 @@ def told_by_field() -> Iterator[None]:
     except RefusedError as refused:
         fields = {_FIELDS.get(name, name): right for name, right in refused.fields.items()}
         raise RefusedError(refused.code, refused.message, kind=refused.kind, hint=refused.hint, fields=fields) from None
-
-
-def _split(inputs: Inputs, ranked: Ranking) -> Split:
-    """As asked; else the best one, or where none runs the one that came nearest: the most cards that lacked memory."""
-    if inputs.split_was_given:
-        tensor, copies = inputs.tensor_parallel or 1, inputs.attention_copies or 1
-        experts = (bool(inputs.expert_parallel) or copies > 1) and tensor * copies > 1
-        return Split(tensor, inputs.pipeline_parallel or 1, copies, experts)
-    wished = inputs.expert_parallel
-    best = next((one for one in ranked.candidates if wished in (None, one.split.experts)), ranked.best)
-    if best is not None:
-        return best.split
-    memory = [one.split for one in ranked.rejected if one.code == "memory" and one.split.pipeline == 1]
-    return max(memory, key=lambda split: split.cards, default=Split())
 
 
 def _worked_out(

@@ -55,5 +55,5 @@ NUMBERS: tuple[Number, ...] = (
 )
 BY_NAME = {number.name: number for number in NUMBERS}
 TEXTS = ("variant", "model", "gpu", "dtype", "quantization", "kv_cache_dtype", "vllm_version", "purpose")
-FLAGS = ("enforce_eager", "survive_node_loss", "expert_parallel")
+FLAGS = ("enforce_eager", "survive_node_loss", "expert_parallel", "own_measurements")
 PERCENTILES = (50, 95, 99)  # of lengths that may be given

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from itertools import pairwise
 
+from controlplane.deployments.planner import points
 from controlplane.deployments.planner.fields import BY_NAME, FLAGS, LONGEST_TEXT, NUMBERS, PERCENTILES, TEXTS
 from controlplane.domain.capacity import recorded, trace_file
 from controlplane.domain.capacity.recorded import Recorded
 from controlplane.domain.footprint import engine_rules
 from controlplane.domain.parallelism.bounds import Bounds
+from controlplane.domain.parallelism.measured import MeasuredPoint
 from controlplane.domain.parallelism.question import PURPOSES
 
 CODE = "planner"
@@ -22,7 +24,8 @@ class Inputs:
 
     One of `variant`, `model` and `config` says which model; `safetensors` makes its weights exact. GiB are 2**30 bytes
     of one card, rates requests a second, lengths tokens: means, or percentiles in their place. `trace` has lengths and
-    rates, of which given rates take the place.
+    rates, of which given rates take the place. `points` were measured on the set-up; without any those of replicas of
+    one's own teach, unless `own_measurements` is false.
     """
 
     variant: str = ""
@@ -69,6 +72,8 @@ class Inputs:
     utilization_target: float = 0.6
     hot_share: float = 0.7
     survive_node_loss: bool = True
+    points: tuple[MeasuredPoint, ...] = ()
+    own_measurements: bool = True
 
     @property
     def split_was_given(self) -> bool:
@@ -110,6 +115,8 @@ def read(values: Mapping[str, object]) -> Inputs:
             bounds.flag(name, values[name])
             found[name] = values[name]
     _check_files(values, bounds, found)
+    if values.get("points") not in (None, "", []):
+        found["points"] = points.read(values["points"], bounds)
     if found.get("purpose", "interactive") not in PURPOSES:
         bounds.refuse("purpose", found["purpose"], " or ".join(PURPOSES))
     if not found.get("gpu") and "gpu" not in bounds.wrong:

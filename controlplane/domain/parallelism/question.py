@@ -42,8 +42,8 @@ class Question:
     """`wishes` are the engine's settings; their degrees of parallelism are what is asked for and are not read.
 
     `objective` bounds means of TTFT and TPOT in ms; None in it = any; an interactive purpose without any objective gets
-    a usual one. `factors` are those of a calibration of the latency model, `correction` what measured starts taught
-    the ledger.
+    a usual one. `factors` and `first_token_factor` are those of a calibration of the latency model (`measured`),
+    `correction` what measured starts taught the ledger.
     """
 
     model: ModelFacts
@@ -57,6 +57,7 @@ class Question:
     engine: str = "vllm"
     correction: Correction = NO_CORRECTION
     factors: Mapping[str, float] = field(default_factory=dict)
+    first_token_factor: float = 1.0
 
     @property
     def target(self) -> Objective:

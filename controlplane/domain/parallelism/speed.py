@@ -49,7 +49,13 @@ class Copy:
         self.question = question
         self.split = split
         self.setup = _setup(question, split, ledger)
-        self.rated = curve.rated(question.model, self.setup, question.load.lengths, factors=question.factors)
+        self.rated = curve.rated(
+            question.model,
+            self.setup,
+            question.load.lengths,
+            factors=question.factors,
+            first_token_factor=question.first_token_factor,
+        )
         self.crossings = layout.crossings
         self.seats = _seats(question, split, ledger)
 

@@ -24,6 +24,12 @@ class Trials:
         self._fitting: tuple[list[Fitting], list[Rejection]] | None = None
         self._speeds: dict[Split, tuple[Copy, Speed]] = {}
 
+    def calibrated(self, question: Question) -> Trials:
+        """Those of the same question with factors of a calibration: what fits stays, only times change."""
+        found = Trials(question)
+        found._fitting = self._fitting
+        return found
+
     def fitting(self) -> tuple[list[Fitting], list[Rejection]]:
         """The splits that start and those that don't, as lists of one's own. Raises RefusedError for wrong settings."""
         if self._fitting is None:

@@ -96,6 +96,7 @@ class Rated:
     load: Workload
     speed: Rates
     limits: Limits
+    first_token_factor: float = 1.0  # of a calibration: by how much times to first token exceed what the rates say
 
 
 def rated(
@@ -104,6 +105,7 @@ def rated(
     load: Workload,
     *,
     factors: Mapping[str, float] | None = None,
+    first_token_factor: float = 1.0,
     known: coefficients.Coefficients = learned.COEFFICIENTS,
 ) -> Rated:
     """The rates of a set-up under a load. Raises RefusedError naming the field."""
@@ -119,7 +121,7 @@ def rated(
         kv_tokens=capacity_rule.kv_tokens(setup, speed.work, load),
         step_tokens=float(setup.max_num_batched_tokens),
     )
-    return Rated(model, setup, load, speed, limits)
+    return Rated(model, setup, load, speed, limits, first_token_factor)
 
 
 def at(of: Rated, concurrencies: Sequence[float], *, objective: Objective | None = None) -> Curve:
@@ -127,7 +129,7 @@ def at(of: Rated, concurrencies: Sequence[float], *, objective: Objective | None
     if not concurrencies or len(concurrencies) > MOST_POINTS or not all(1 <= value < 1e7 for value in concurrencies):
         _refuse({"concurrencies": f"1 to {MOST_POINTS} numbers of at least 1"})
     copies, load, limits = of.setup.data_parallel, of.load, of.limits
-    points = tuple(_point(of.speed, load, limits, copies, wanted) for wanted in sorted(set(concurrencies)))
+    points = tuple(_point(of, copies, wanted) for wanted in sorted(set(concurrencies)))
     fits = limits.kv_tokens / load.mean_context_tokens * copies
     return Curve(points, knee_of(points, objective or Objective(), fits), of.model.assumptions)
 
@@ -149,17 +151,19 @@ def _refuse(wrong: dict[str, str]) -> NoReturn:
     raise RefusedError(CODE, sentence, fields=wrong)
 
 
-def _point(speed: Rates, load: Workload, limits: Limits, copies: int, concurrency: float) -> Point:
-    state = closed_loop.solve(speed, load, limits, max(1.0, concurrency / copies))
+def _point(of: Rated, copies: int, concurrency: float) -> Point:
+    load, limits = of.load, of.limits
+    state = closed_loop.solve(of.speed, load, limits, max(1.0, concurrency / copies))
+    later_s = state.ttft_s * (of.first_token_factor - 1)
     full = state.running < state.concurrency and state.running >= limits.kv_tokens / load.mean_context_tokens - 1e-6
     return Point(
         concurrency=concurrency,
         running=state.running * copies,
-        ttft_ms=state.ttft_s * 1e3,
+        ttft_ms=(state.ttft_s + later_s) * 1e3,
         tpot_ms=state.tpot_s * 1e3,
         output_tok_s=state.requests_per_s * load.output_tokens * copies,
         requests_s=state.requests_per_s * copies,
-        latency_p95_s=_latency_p95_s(state, load),
+        latency_p95_s=_latency_p95_s(state, load) + later_s,
         limit="memory for cache" if full else limit_of(state),
         preemptions=state.preemptions,
     )

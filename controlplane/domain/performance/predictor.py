@@ -102,12 +102,17 @@ def _first_token_factor(
     points: Sequence[Observed], factors: dict[str, float], known: coefficients.Coefficients
 ) -> float:
     """By how much times to first token of the series exceed what corrected rates say, on geometric average."""
-    logs = []
+    ratios = []
     for point in points:
         if point.ttft_s is not None:
             speed = step_time.scaled(rates_of(point.question, known), factors)
-            ratio = point.ttft_s / state_at(point.question, speed).ttft_s
-            logs.append(log(max(1 / FIRST_TOKEN_MOST, min(FIRST_TOKEN_MOST, ratio))))
+            ratios.append(point.ttft_s / state_at(point.question, speed).ttft_s)
+    return first_token_factor(ratios)
+
+
+def first_token_factor(ratios: Sequence[float]) -> float:
+    """What is taken over of times to first token, measured / predicted; 1 without any."""
+    logs = [log(max(1 / FIRST_TOKEN_MOST, min(FIRST_TOKEN_MOST, ratio))) for ratio in ratios]
     return exp(FIRST_TOKEN_SHARE * sum(logs) / len(logs)) if logs else 1.0
 
 
