@@ -98,6 +98,16 @@ class EngineRules:
         """Whether buffers of collectives count as the engine's own: the snapshot came before they were made."""
         return self.version < (0, 29, 0)
 
+    @property
+    def scales_yarn(self) -> bool:
+        """Whether the limit under YaRN was the original one times the factor, whatever the config's own limit was."""
+        return self.version < (0, 32, 0)
+
+    @property
+    def keeps_short_under_longrope(self) -> bool:
+        """Whether a length that is not given is the original one under LongRoPE, for the quality of short requests."""
+        return self.version >= (0, 11, 1)
+
     def chunks_prefill(self, max_model_len: int, *, multimodal: bool, latent: bool) -> bool:
         """V1 always does; V0 by default only above 32k tokens, and not for multimodal or latent-attention models."""
         if self.generation == "V1":

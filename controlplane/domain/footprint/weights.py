@@ -18,6 +18,9 @@ from controlplane.domain.specs.precision import Precision
 
 _ROTARY = ("full", "sliding", "chunked", "mla")
 _FAMILIES_WITH_TWO_BASES = ("gemma3", "gemma4")  # one for windows, one for everything
+# tables of rotary positions in three directions are made four times as long, for long videos
+_FAMILIES_IN_THREE_DIRECTIONS = ("qwen2_vl", "qwen2_5_vl", "qwen2_5_omni", "qwen3_vl", "qwen3_omni", "qwen3_5")
+_THREE_DIRECTIONS = 4
 _PARTIAL_ROTARY = 4  # hybrids with gated delta nets turn a quarter of each head
 _ROPE_OF_LATENT = 64  # of a latent entry's elements, in every published model
 _MXFP4_WIDTH_MULTIPLE = 128
@@ -129,4 +132,6 @@ def _rotary_bytes(facts: ModelFacts, precision: Precision) -> int:
     width = sum(dims.values()) if own_tables else max(dims.values())
     if any(layer.kind == "gated_delta" for layer in facts.layers):
         width //= _PARTIAL_ROTARY
+    if facts.family.startswith(_FAMILIES_IN_THREE_DIRECTIONS):
+        width *= _THREE_DIRECTIONS
     return facts.max_position_embeddings * width * precision.plain_bytes

@@ -122,7 +122,8 @@ def resolve(model: ModelFacts, precision: Precision, card: Card, rules: EngineRu
         if wishes.kv_cap_bytes is None:
             notes.append(f"gpu_memory_utilization is not given; {utilization:.2f} is the default of {rules.label}.")
     _check_batch(wishes)
-    length = _length(model, wishes, notes)
+    model = _limited(model, rules)
+    length = _length(model, rules, wishes, notes)
     multimodal = _multimodal(model, wishes, notes)
     sequences, tokens = _batch(model, card, rules, wishes, notes, length=length, multimodal=multimodal > 0)
     if card.unified and wishes.free_bytes is None:
@@ -274,9 +275,20 @@ def draft_of(model: ModelFacts, speculative: str | None, notes: list[str]) -> Dr
     return Draft(text, tokens, (replace(widest[0], count=1),) if widest else ())
 
 
-def _length(model: ModelFacts, wishes: Wishes, notes: list[str]) -> int:
+def _limited(model: ModelFacts, rules: EngineRules) -> ModelFacts:
+    """The model with the limit that this engine derives for it."""
+    if model.yarn_length_tokens is None or not rules.scales_yarn:
+        return model
+    return replace(model, max_position_embeddings=model.yarn_length_tokens)
+
+
+def _length(model: ModelFacts, rules: EngineRules, wishes: Wishes, notes: list[str]) -> int:
     length, limit = wishes.max_model_len, model.max_position_embeddings
     if length is None:
+        usual = model.usual_length_tokens
+        if usual is not None and (limit is None or rules.keeps_short_under_longrope):
+            notes.append(f"max_model_len is not given; {usual} was taken, what the engine takes for this model.")
+            return usual
         why = "the model's own limit" if limit else "a usual limit"
         notes.append(f"max_model_len is not given; {limit or _USUAL_LENGTH} was taken, {why}.")
         return limit or _USUAL_LENGTH

@@ -16,7 +16,7 @@ from dataclasses import replace
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.specs import fields as reading
 from controlplane.domain.specs import quantization_config
-from controlplane.domain.specs.families import defaults, draft, feed_forward, shape, text_model, towers
+from controlplane.domain.specs.families import defaults, draft, feed_forward, length, shape, text_model, towers
 from controlplane.domain.specs.families.block import Block
 from controlplane.domain.specs.families.shape import Shape
 from controlplane.domain.specs.families.text_model import TextModel
@@ -103,6 +103,7 @@ def _facts(
     _check_total(text, read_shape, total)
     fine = model.fine_parameters + head_bias
     draft_layers, draft_parameters = draft.read(text, read_shape, blocks)
+    lengths = length.read(text, read_shape.model_type)
     return ModelFacts(
         name=name,
         family=top.text("model_type").lower() or read_shape.model_type,
@@ -117,7 +118,9 @@ def _facts(
         vocab_size=read_shape.vocab,
         layers=_grouped(cache for block in blocks for cache in block.mixer.caches),
         tie_word_embeddings=tied,
-        max_position_embeddings=read_shape.positions,
+        max_position_embeddings=lengths.longest,
+        usual_length_tokens=lengths.usual,
+        yarn_length_tokens=lengths.yarn_before_0_32,
         embedding_parameters=embedding + model.lookup,
         replicated_parameters=fine + sum(block.mixer.whole for block in blocks),
         attention_parameters=sum(block.mixer.projections for block in blocks),

@@ -74,7 +74,9 @@ class ModelFacts:
     vocab_size: int
     layers: tuple[Layers, ...]  # attention and state layers, main model only, in no particular order
     tie_word_embeddings: bool = False
-    max_position_embeddings: int | None = None
+    max_position_embeddings: int | None = None  # the longest request that engines allow, with rotary scaling
+    usual_length_tokens: int | None = None  # taken where no length is asked for; None = the longest
+    yarn_length_tokens: int | None = None  # the longest that vLLM before 0.32 allows under YaRN; None = the same
     embedding_parameters: int = 0  # input embedding and output head, tied counted once
     replicated_parameters: int = 0  # that every tensor-parallel rank holds whole (norms, routers, mla down-projections)
     experts: Experts | None = None

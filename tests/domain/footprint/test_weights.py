@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.domain.footprint import weights
 from controlplane.domain.footprint.weights import WeightShare
-from controlplane.domain.specs import precision
+from controlplane.domain.specs import known_models, precision
 from controlplane.domain.specs.model import ModelFacts
 from tests.domain.ledger.setups import make_latent_model, make_model, make_window_model
 
@@ -23,6 +23,16 @@ def make_share(
 def test_an_8b_model_loads_as_an_engine_logged_it() -> None:
     """Logged: 14.9888 GiB, of which 0.03 are the sines and cosines of 131,072 positions."""
     assert make_share(make_model()).on_accelerator_bytes / GIB == pytest.approx(14.9888, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("name", "logged_gib"), [("Qwen/Qwen3.6-35B-A3B", 65.52), ("Qwen/Qwen2.5-VL-3B-Instruct", 7.16)]
+)
+def test_tables_of_positions_in_three_directions_are_four_times_as_long(name: str, logged_gib: float) -> None:
+    """Without the longer tables both are 0.1 GiB and more below what engines logged."""
+    model = known_models.find(name)
+    assert model is not None
+    assert make_share(model).loaded_bytes / 2**30 == pytest.approx(logged_gib, abs=0.06)
 
 
 def test_ranks_split_the_weights() -> None:

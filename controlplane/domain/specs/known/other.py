@@ -45,9 +45,10 @@ _GEMMA_4_SMALL = {"model_type": "gemma4_vision", "hidden_size": 768, "intermedia
 _BIG_4 = {"attention_k_eq_v": True, "hidden_size_per_layer_input": 0, "sliding_window": 1024,
           "max_position_embeddings": 262144}  # fmt: skip
 _SMALL_4 = {"hidden_size_per_layer_input": 256, "vocab_size_per_layer_input": 262144, "sliding_window": 512, **_128K}
+_LONGROPE = {**_128K, "original_max_position_embeddings": 4096, "rope_scaling": {"type": "longrope"}}
 _PHI_4 = row("phi3", 5120, 17920, 40, 40, 10, 100352, max_position_embeddings=16384)
 _PHI_3_MINI = row("phi3", 3072, 8192, 32, 32, 32, 32064, max_position_embeddings=4096)
-_PHI_4_MINI = row("phi3", 3072, 8192, 32, 24, 8, 200064, **_TIED | _128K)
+_PHI_4_MINI = row("phi3", 3072, 8192, 32, 24, 8, 200064, **_TIED | _LONGROPE)
 _COMMAND_A = row("cohere2", 12288, 36864, 64, 96, 8, 256000, head_dim=128, sliding_window=4096,
 max_position_embeddings=262144,
                  **_TIED)  # fmt: skip
@@ -117,10 +118,10 @@ MODELS: dict[str, Config] = {
     "phi-2": row("phi", 2560, 10240, 32, 32, 32, 51200, max_position_embeddings=2048),
     "Phi-3-mini": _PHI_3_MINI,
     "Phi-3-mini-4k": changed(_PHI_3_MINI, sliding_window=2047),
-    "Phi-3-mini-128k": changed(_PHI_3_MINI, **_128K),
-    "Phi-3.5-mini": changed(_PHI_3_MINI, **_128K),
+    "Phi-3-mini-128k": changed(_PHI_3_MINI, **_LONGROPE),
+    "Phi-3.5-mini": changed(_PHI_3_MINI, **_LONGROPE),
     "Phi-3-medium-4k": row("phi3", 5120, 17920, 40, 40, 10, 32064, max_position_embeddings=4096),
-    "Phi-3-medium-128k": row("phi3", 5120, 17920, 40, 40, 10, 32064, **_128K),
+    "Phi-3-medium-128k": row("phi3", 5120, 17920, 40, 40, 10, 32064, **_LONGROPE),
     "Phi-3.5-MoE": row("phimoe", 4096, 6400, 32, 32, 8, 32064, num_local_experts=16, num_experts_per_tok=2,
         attention_bias=True,
                        **_128K),
