@@ -73,11 +73,10 @@ def resolve(name: str | None, total_gib: float | None, *, needed: bool = True) -
     if not needed:
         return Card(text, None, None, unified, f"{text} is not a card that is known here; nothing was taken from it.")
     right = 'a name such as "H100 80GB" or "RTX 4090", or gpu_memory_total_gib: what the driver reports'
-    near = accelerators.like(text)
-    if near:
-        right = f"{' or '.join(near)}, if one of them is meant; {right}"
+    names = " or ".join(accelerators.like(text))
+    meant = f"{names}, if one of them is meant; {right}" if names else right
     raise RefusedError(
-        "accelerator", f'"{text[:60]}" is not a card that is known here.', hint=right, fields={"gpu": right}
+        "accelerator", f'"{text[:60]}" is not a card that is known here.', hint=meant, fields={"gpu": meant}
     )
 
 
