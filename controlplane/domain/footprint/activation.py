@@ -80,6 +80,8 @@ def peak(
         multimodal_tokens = 0  # its output is already counted
     elif multimodal_tokens:
         encoder = round(max(batched_tokens, multimodal_tokens) * _ENCODER_BYTES * _encoder_scale(facts))
+    if facts.pools:
+        rows = 0  # nothing is sampled
     a_logit = _SORTED_BYTES if rules.sorts_whole_vocabulary else _UNSORTED_BYTES
     hidden_bytes = batched_tokens * facts.hidden_size * element_bytes
     embedded_bytes = multimodal_tokens * facts.hidden_size * element_bytes  # what the encoder put out stays

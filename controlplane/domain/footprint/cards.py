@@ -67,8 +67,7 @@ def resolve(name: str | None, total_gib: float | None, *, needed: bool = True) -
     if sizes and 1 <= min(sizes) <= 1024:
         size = min(sizes)
         reported = _REPORTED_GIB.get(int(size), size * _USUAL_SHARE)
-        reason = f"gpu_memory_total_gib is not given; {reported:.2f} GiB was taken for a card of {size:g} GB. "
-        reason += _unknown(text)
+        reason = f"gpu_memory_total_gib is not given; {reported:.2f} GiB was taken for a card of {size:g} GB."
         return Card(text, round(reported * GIB), None, unified, reason)
     if not needed:
         return Card(text, None, None, unified, f"{text} is not a card that is known here; nothing was taken from it.")

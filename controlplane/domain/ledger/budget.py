@@ -100,6 +100,8 @@ def work_out(setup: Setup, correction: Correction = NO_CORRECTION) -> Budget:
     requested = None if card.total_bytes is None else ceil(card.total_bytes * setup.utilization)
     available = None if requested is None else requested - used - wishes.reserve_bytes
     cap = setup.kv_cap_bytes
+    if setup.model.keeps_nothing:  # no cache is made, however much would be left for it
+        available = cap = None if available is None else 0
     return Budget(
         total_bytes=card.total_bytes,
         requested_bytes=requested,

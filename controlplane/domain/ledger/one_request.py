@@ -69,6 +69,8 @@ def _decide(setup: Setup, budget: Budget, layout: KvLayout) -> Verdict:
     available = budget.available_bytes
     if available is None:
         return Verdict(None, "unknown", "The card's memory is not known, so nothing can be said about fitting.")
+    if setup.model.keeps_nothing:
+        return _without_cache(setup, budget)
     needed = layout.needed_bytes(setup.max_model_len)
     if available <= 0:
         return Verdict(False, "no_room_for_cache", _no_room(budget))
@@ -79,11 +81,26 @@ def _decide(setup: Setup, budget: Budget, layout: KvLayout) -> Verdict:
     return Verdict(True, "fits", f"{compared}; {_gib(usable)} GiB are left for the cache.")
 
 
+def _without_cache(setup: Setup, budget: Budget) -> Verdict:
+    """Engines do not check the cache of a model that keeps nothing for a request: a step has to fit, that is all."""
+    held = budget.held_bytes + budget.activation_bytes
+    free = _free_bytes(setup, budget)
+    sums = f"{_gib(held)} GiB of weights and what a step needs, of {_gib(free)} GiB"
+    if held > free:
+        return Verdict(False, "weights", f"An encoder that keeps no cache takes {sums}: that is too much.")
+    return Verdict(True, "fits", f"An encoder that keeps no cache takes {sums}.")
+
+
+def _free_bytes(setup: Setup, budget: Budget) -> int:
+    """What others leave of the card."""
+    left = (budget.total_bytes or 0) - budget.foreign_bytes
+    return left if setup.wishes.free_bytes is None else min(setup.wishes.free_bytes, left)
+
+
 def _card(setup: Setup, budget: Budget) -> Verdict | None:
     """What fails before the cache is looked at."""
     total = budget.total_bytes or 0
-    free = setup.wishes.free_bytes
-    free = total - budget.foreign_bytes if free is None else min(free, total - budget.foreign_bytes)
+    free = _free_bytes(setup, budget)
     if not budget.capped and budget.requested_bytes is not None and budget.requested_bytes > free < total:
         share = f"{setup.utilization:.2f} of {_gib(total)} GiB is {_gib(budget.requested_bytes)} GiB"
         return Verdict(False, "free_memory", f"{share}, but only {_gib(free)} GiB are free on the card.")

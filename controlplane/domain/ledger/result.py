@@ -38,9 +38,11 @@ class Ledger:
 
     @property
     def blocks(self) -> int | None:
-        """Blocks of the pool, as the engine logs them; None where the card's memory is not known."""
+        """Blocks of the pool, as the engine logs them; None where the card is not known or no pool is made."""
         available = self.budget.available_bytes
-        return None if available is None else self.layout.pool_blocks(available)
+        if available is None or not self.layout.bytes_per_block:
+            return None
+        return self.layout.pool_blocks(available)
 
     @property
     def needed_bytes(self) -> int:
@@ -57,7 +59,7 @@ class Ledger:
 
     def concurrency(self, length_tokens: int) -> float | None:
         """Requests of `length_tokens` that the pool holds at once."""
-        if self.blocks is None or not self.layout.bytes_per_block:
+        if self.blocks is None:
             return None
         return self.blocks / max(1, self.layout.blocks_for(length_tokens))
 
@@ -97,8 +99,10 @@ class Ledger:
     def concurrency_ceiling(self, mean_request_tokens: int) -> int | None:
         """Requests at once that make sense: max_num_seqs, or fewer where the cache holds fewer of the mean length.
 
-        What the gateway admits until a knee was measured.
+        What the gateway admits until a knee was measured. Where nothing is kept for a request nothing else limits it.
         """
+        if self.setup.model.keeps_nothing and self.verdict.fits:
+            return self.setup.max_num_seqs
         carried = self.concurrency(mean_request_tokens)
         return None if carried is None else max(0, min(self.setup.max_num_seqs, int(carried)))
 

@@ -13,15 +13,11 @@ from controlplane.domain.errors import RefusedError
 from controlplane.domain.footprint import sparse_latent
 from controlplane.domain.footprint.cards import Card
 from controlplane.domain.footprint.engine_rules import EngineRules
+from controlplane.domain.ledger import defaults
 from controlplane.domain.specs.model import Layers, ModelFacts
 from controlplane.domain.specs.precision import Precision
 
 GIB = 2**30
-_USUAL_LENGTH = 32768
-# tokens of the largest image, where nothing limits it: families that take images of any size, and all others
-_ANY_SIZE_FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "qwen2_5_omni", "qwen3_omni", "gated")
-_ANY_SIZE_IMAGE_TOKENS = 16384
-_IMAGE_TOKENS = 4096
 _SMALL_BLOCKS, _BLOCK_STEP = (1, 8), 16  # tokens: smaller ones were allowed by older versions
 _NO_LAYERS = ("ngram", "suffix", "none", "lookup", "medusa")
 
@@ -122,12 +118,15 @@ def resolve(model: ModelFacts, precision: Precision, card: Card, rules: EngineRu
         if wishes.kv_cap_bytes is None:
             notes.append(f"gpu_memory_utilization is not given; {utilization:.2f} is the default of {rules.label}.")
     _check_batch(wishes)
-    model = _limited(model, rules)
-    length = _length(model, rules, wishes, notes)
-    multimodal = _multimodal(model, wishes, notes)
-    sequences, tokens = _batch(model, card, rules, wishes, notes, length=length, multimodal=multimodal > 0)
+    model = defaults.limited(model, rules)
+    length = defaults.length(model, rules, wishes.max_model_len, notes)
+    multimodal = defaults.image_tokens(model, wishes.multimodal, notes)
+    given = (wishes.max_num_seqs, wishes.max_num_batched_tokens)
+    sequences, tokens = defaults.batch(model, card, rules, given, notes, length=length, multimodal=multimodal > 0)
     if card.unified and wishes.free_bytes is None:
         notes.append(f"{card.name} shares its memory with the system; all that is not foreign was taken as free.")
+    if model.pools:
+        notes.append("It pools: it answers with a vector or a score, writes nothing, and holds no chats.")
     if wishes.enforce_eager is None:
         notes.append("enforce_eager is not given; CUDA graphs were assumed.")
     return Setup(
@@ -156,30 +155,6 @@ def _as_kept(precision: Precision, model: ModelFacts, card: Card, rules: EngineR
     if note:
         notes.append(note)
     return replace(precision, kv=kept)
-
-
-def _batch(
-    model: ModelFacts,
-    card: Card,
-    rules: EngineRules,
-    wishes: Wishes,
-    notes: list[str],
-    *,
-    length: int,
-    multimodal: bool,
-) -> tuple[int, int]:
-    """Requests and tokens a step."""
-    sequences = wishes.max_num_seqs
-    if sequences is None:
-        sequences = rules.default_sequences(card.total_bytes, card.name)
-        notes.append(f"max_num_seqs is not given; {sequences} is the default of {rules.label} on this card.")
-    tokens = wishes.max_num_batched_tokens
-    if tokens is None:
-        latent = any(layer.kind == "mla" for layer in model.layers)
-        usual = rules.default_batched_tokens(card.total_bytes, card.name, length, multimodal=multimodal, latent=latent)
-        tokens = min(usual, sequences * length)
-        notes.append(f"max_num_batched_tokens is not given; {tokens} is the default of {rules.label} on this card.")
-    return sequences, tokens
 
 
 def _check_batch(wishes: Wishes) -> None:
@@ -273,44 +248,3 @@ def draft_of(model: ModelFacts, speculative: str | None, notes: list[str]) -> Dr
     widest = [layer for layer in model.layers if layer.kind in ("full", "mla")]
     notes.append(f'What "{text[:40]}" keeps a token is not known; one more layer like the model\'s own was taken.')
     return Draft(text, tokens, (replace(widest[0], count=1),) if widest else ())
-
-
-def _limited(model: ModelFacts, rules: EngineRules) -> ModelFacts:
-    """The model with the limit that this engine derives for it."""
-    if model.yarn_length_tokens is None or not rules.scales_yarn:
-        return model
-    return replace(model, max_position_embeddings=model.yarn_length_tokens)
-
-
-def _length(model: ModelFacts, rules: EngineRules, wishes: Wishes, notes: list[str]) -> int:
-    length, limit = wishes.max_model_len, model.max_position_embeddings
-    if length is None:
-        usual = model.usual_length_tokens
-        if usual is not None and (limit is None or rules.keeps_short_under_longrope):
-            notes.append(f"max_model_len is not given; {usual} was taken, what the engine takes for this model.")
-            return usual
-        why = "the model's own limit" if limit else "a usual limit"
-        notes.append(f"max_model_len is not given; {limit or _USUAL_LENGTH} was taken, {why}.")
-        return limit or _USUAL_LENGTH
-    if limit is not None and length > limit:
-        notes.append(
-            f"max_model_len {length} is more than the model's own limit of {limit}: engines refuse it unasked."
-        )
-    return length
-
-
-def _multimodal(model: ModelFacts, wishes: Wishes, notes: list[str]) -> int:
-    """Tokens that the encoder is profiled with; 0 for text alone."""
-    given = wishes.multimodal
-    text = given.lower() if isinstance(given, str) else ""
-    if given is False or any(word in text for word in ("disabled", "text only", "image 0", "none")):
-        return 0
-    numbers = [int(number) for number in re.findall(r"\b(\d{4,6})\b", text)]
-    if numbers:
-        return numbers[0]
-    if not given and not model.tower_parameters:
-        return 0
-    words = f"{model.family} {text}".replace("-", "_").replace(".", "_")
-    tokens = _ANY_SIZE_IMAGE_TOKENS if any(family in words for family in _ANY_SIZE_FAMILIES) else _IMAGE_TOKENS
-    notes.append(f"The largest image that the encoder is profiled with is not given; {tokens} tokens were taken.")
-    return tokens

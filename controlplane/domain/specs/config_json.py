@@ -16,7 +16,7 @@ from dataclasses import replace
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.specs import fields as reading
 from controlplane.domain.specs import quantization_config
-from controlplane.domain.specs.families import defaults, draft, feed_forward, length, shape, text_model, towers
+from controlplane.domain.specs.families import defaults, draft, feed_forward, length, purpose, shape, text_model, towers
 from controlplane.domain.specs.families.block import Block
 from controlplane.domain.specs.families.shape import Shape
 from controlplane.domain.specs.families.text_model import TextModel
@@ -132,6 +132,7 @@ def _facts(
         torch_dtype=_dtype(top, text),
         quantization=quantization_config.read(top) or quantization_config.read(text),
         kv_cache_dtype=quantization_config.cache(top) or quantization_config.cache(text),
+        pools=purpose.pools(top, read_shape.model_type),
         source="config.json",
         assumptions=tuple(assumptions),
     )

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cache, lru_cache
 
 from controlplane.domain.specs import config_json, formats
+from controlplane.domain.specs.families import purpose
 from controlplane.domain.specs.known import deepseek, hybrid, llama, more, other, qwen
 from controlplane.domain.specs.known.row import Config
 from controlplane.domain.specs.model import ModelFacts
@@ -159,7 +160,8 @@ def _find(name: str) -> ModelFacts | None:
 @cache
 def _facts(key: str) -> ModelFacts:
     name, config = _table()[key]
-    facts = replace(config_json.read(config, name=name), source="table")
+    facts = config_json.read(config, name=name)
+    facts = replace(facts, source="table", pools=facts.pools or purpose.named_for_pooling(_all_words(name)))
     missing = more.TOTALS.get(name, 0) - facts.parameters
     if missing <= 0:
         return facts

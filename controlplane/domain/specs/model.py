@@ -90,5 +90,11 @@ class ModelFacts:
     kv_cache_dtype: str | None = None  # that the files were calibrated for; None = they don't say
     weight_bytes: int | None = None  # exact, from safetensors headers, over all files
     weight_parts: WeightParts | None = None  # the same by part; None = not known from files
+    pools: bool = False  # answers with a vector or a score instead of text
     source: str = ""  # config.json, safetensors, table
     assumptions: tuple[str, ...] = field(default=())
+
+    @property
+    def keeps_nothing(self) -> bool:
+        """Whether no layer keeps anything for a request, as in encoders: no cache is needed, only room for a step."""
+        return all(layer.kind in ("encoder", "none") or not layer.count for layer in self.layers)
