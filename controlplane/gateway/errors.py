@@ -14,6 +14,20 @@ MOST_SAID = 2000
 SHED_RETRY_S = 15  # a step of the ladder is left no sooner
 
 
+class _Error(msgspec.Struct):
+    message: str
+    code: int
+    type: str | None = None
+    param: str | None = None
+
+
+class _Told(msgspec.Struct):
+    error: _Error
+
+
+_told_decoder = msgspec.json.Decoder(_Told, strict=False)  # some write the status as text
+
+
 class GatewayError(Exception):
     """An answer that is not the engine's. `code` is searchable, `message` says what to do about it."""
 
@@ -148,6 +162,21 @@ def in_openai_shape(status: int, body: bytes) -> GatewayError | None:
     if said:
         text = f"The replica answered with status {status}: {said}."
     return GatewayError(status, "upstream_error", text)
+
+
+def told_by_event(data: bytes) -> GatewayError | None:
+    """Returns the error that a stream begins with, where that says by a status what it is; None else. The head of the
+    stream is not out yet, so the client can have the status too."""
+    line, end, _ = data.partition(b"\n")
+    if not end or not line.startswith(b"data:"):
+        return None
+    try:
+        told = _told_decoder.decode(line[5:]).error
+    except msgspec.DecodeError:
+        return None
+    if not 400 <= told.code <= 599:
+        return None
+    return GatewayError(told.code, "upstream_error", told.message, param=told.param, kind=told.type or "")
 
 
 def failed(error: UpstreamError) -> GatewayError:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import msgspec
 
 from controlplane.domain import steering
-from controlplane.domain.admission.breaker import Breaker, Progress, is_failure
+from controlplane.domain.admission.breaker import Breaker, Progress, is_back_pressure, is_failure
 from controlplane.domain.admission.policy import Policy
 from controlplane.domain.admission.queueing import Admission
 from controlplane.domain.admission.seats import Seats
@@ -241,7 +241,7 @@ class Gate:
     def answered(self, replica_id: str, status: int | None, broken: bool, now: float) -> None:
         """Takes how an exchange ended, for the breaker; None = it tells nothing of the replica."""
         self.finished[replica_id] = self.finished.get(replica_id, 0) + 1
-        if status is None:
+        if status is None or (not broken and is_back_pressure(status)):
             return
         if not (broken or is_failure(status)):
             self.breaker.succeeded(replica_id)

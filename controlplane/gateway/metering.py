@@ -163,6 +163,7 @@ class Meter:
 
     def __init__(self) -> None:
         self.answers: dict[tuple[str, int], int] = {}  # (deployment, status; 499 = the client left) -> requests
+        self.sent_elsewhere: dict[tuple[str, str, str], int] = {}  # (deployment, who failed, why) -> requests
         self.usage: dict[UsageKey, Used] = {}  # not yet handed on
         self.minute = 0  # the start of the running minute, set by the owner of the clock
         self.series: dict[tuple[str, str], Series] = {}  # (deployment, replica id; "" when none was reached)
@@ -175,9 +176,12 @@ class Meter:
         self.live.add(live)
         return live
 
-    def dropped(self, live: Live) -> None:
-        """Notes that an exchange came to nothing and is tried again."""
+    def dropped(self, live: Live, why: str = "") -> None:
+        """Notes that an exchange came to nothing and is tried again; with `why`, on another replica."""
         self.live.discard(live)
+        if why:
+            address = (live.gate.name, live.replica_id, why)
+            self.sent_elsewhere[address] = self.sent_elsewhere.get(address, 0) + 1
 
     def ended(self, live: Live) -> None:
         """Counts a request whose exchange is over."""

@@ -41,6 +41,11 @@ def _requests(meter: Meter, gates: Gates, sampler: Sampler) -> Iterable[str]:
     yield from family("headworks_gateway_requests_total", "counter", "Answers by status; 499: the client left.")
     for (deployment, status), count in sorted(meter.answers.items()):
         yield f'headworks_gateway_requests_total{{{labels(deployment)},status="{status}"}} {count}'
+    text = "Requests that another replica was asked for because this one failed or had too much to do."
+    yield from family("headworks_gateway_sent_elsewhere_total", "counter", text)
+    for (deployment, replica_id, why), count in sorted(meter.sent_elsewhere.items()):
+        own = f'{labels(deployment)},replica="{escaped(replica_id)}",reason="{why}"'
+        yield f"headworks_gateway_sent_elsewhere_total{{{own}}} {count}"
     yield from family("headworks_gateway_tokens_total", "counter", "Tokens by direction.")
     for deployment, tally in sorted(sampler.lifetime.items()):
         for direction, count in (("prompt", tally.prompt_tokens), ("output", tally.output_tokens)):

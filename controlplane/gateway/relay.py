@@ -1,9 +1,10 @@
 """One answer on its way from a replica to the client.
 
 Guarantees
-    Nothing reaches the client before the first byte of a usable answer: until then a failure is a clean error or a
-    retry. A stream that breaks ends with an error event; a plain answer that breaks is a 502, or a cut connection
-    when it is so long that its beginning is already out. `outcome` is set exactly once.
+    Nothing reaches the client before the first byte of a usable answer: until then what fails by the replica's doing is
+    a clean error, or the client is told nothing where the request goes elsewhere (outcome `elsewhere`). A stream that
+    breaks ends with an error event; a plain answer that breaks is a 502, or a cut connection when it is so long that
+    its beginning is already out. `outcome` is set exactly once.
 Does not do
     Choose, retry, count.
 """
@@ -12,10 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Literal
 
+from controlplane.domain.admission.breaker import goes_elsewhere
 from controlplane.gateway.client import Client, Headers
-from controlplane.gateway.errors import GatewayError, bad_gateway, engine_died, in_openai_shape
+from controlplane.gateway.errors import GatewayError, bad_gateway, engine_died, in_openai_shape, told_by_event
 from controlplane.lib.sse import TAIL_LIMIT_BYTES, EventStream, Usage, usage_of_tail
 from controlplane.lib.upstream_connection import Connection, UpstreamError
 
@@ -25,11 +28,14 @@ PASSED_HEADERS = frozenset({b"content-type", b"retry-after"})
 ERROR_EVENT, ENGINE_DIED = b'data: {"error"', b"EngineCore encountered an issue"
 PLAIN_CODINGS = (b"", b"identity")
 
-Outcome = Literal["open", "whole", "gone", "broken"]
+Outcome = Literal["open", "whole", "gone", "broken", "elsewhere"]
 
 
 class Relay:
-    """The sink of one exchange. `status` is what the client got, 0 before it got anything."""
+    """The sink of one exchange. `status` is what the client got, 0 before it got anything.
+
+    `may_go_elsewhere` is asked when the replica has failed before that; None = it may not.
+    """
 
     __slots__ = (
         "_client",
@@ -38,6 +44,7 @@ class Relay:
         "_headers",
         "_held",
         "_held_bytes",
+        "_may_go_elsewhere",
         "_own_headers",
         "_stream_wanted",
         "_strip_usage",
@@ -53,8 +60,17 @@ class Relay:
         "waits_for_client",
     )
 
-    def __init__(self, client: Client, own_headers: Headers, *, stream: bool, strip_usage: bool) -> None:
+    def __init__(
+        self,
+        client: Client,
+        own_headers: Headers,
+        may_go_elsewhere: Callable[[], bool] | None = None,
+        *,
+        stream: bool,
+        strip_usage: bool,
+    ) -> None:
         self._client = client
+        self._may_go_elsewhere = may_go_elsewhere
         self._own_headers = own_headers
         self._stream_wanted = stream
         self._strip_usage = strip_usage
@@ -92,7 +108,7 @@ class Relay:
         self.upstream_status = status
         if unusable := _why_unusable(status, headers):
             self.at_fault = True
-            self.stop(bad_gateway(unusable))
+            self._fail(bad_gateway(unusable))
             return
         self._headers = [pair for pair in headers if pair[0] in PASSED_HEADERS]
         if self._stream_wanted and status == 200:
@@ -105,10 +121,17 @@ class Relay:
         if events is None:
             self._plain(data)
             return
-        if ERROR_EVENT in data and ENGINE_DIED in data:
-            self.at_fault = True
-            self.stop(engine_died())
-            return
+        if ERROR_EVENT in data:
+            if ENGINE_DIED in data:
+                self.at_fault = True
+                self._fail(engine_died())
+                return
+            if not self.status and (told := told_by_event(data)) is not None:
+                self.upstream_status = told.status
+                self._abort()
+                if not (goes_elsewhere(told.status) and self._goes_elsewhere()):
+                    self._retell(told)
+                return
         out = events.feed(data)
         if self.first_at is None and events.events:
             self.first_at = time.monotonic()
@@ -129,11 +152,8 @@ class Relay:
             self._client.end()
         else:
             body = b"".join(self._held)
-            if self.upstream_status >= 500 and ENGINE_DIED in body:
-                self._answer(engine_died())
-                return
-            if self.upstream_status >= 400 and (told := in_openai_shape(self.upstream_status, body)) is not None:
-                self._retell(told)
+            if self.upstream_status >= 400:
+                self._error(body)
                 return
             self._start(len(body))
             self._client.end(body)
@@ -143,6 +163,8 @@ class Relay:
         self.failure = error
         if self.status:
             self._break_off(bad_gateway(f"The answer broke off: {error.message}"))
+        elif error.code != "quiet" and self._goes_elsewhere():
+            return
         self._finish("broken")
 
     # -- the client's side ---------------------------------------------------------------------------------------
@@ -163,6 +185,36 @@ class Relay:
             self._finish("broken")
         else:
             self._answer(error)
+
+    def _goes_elsewhere(self) -> bool:
+        """Ends the exchange where another replica is to be asked instead."""
+        if self._may_go_elsewhere is None or not self._may_go_elsewhere():
+            return False
+        self._finish("elsewhere")
+        return True
+
+    def _fail(self, error: GatewayError) -> None:
+        """What the replica says is no answer, and nothing that comes after it is."""
+        if self.status or self._may_go_elsewhere is None:
+            self.stop(error)
+            return
+        self._abort()
+        if not self._goes_elsewhere():
+            self._answer(error)
+
+    def _error(self, body: bytes) -> None:
+        """The replica has answered with an error, and the client has got nothing yet."""
+        status = self.upstream_status
+        if goes_elsewhere(status) and self._goes_elsewhere():
+            return
+        if status >= 500 and ENGINE_DIED in body:
+            self._answer(engine_died())
+        elif (told := in_openai_shape(status, body)) is not None:
+            self._retell(told)
+        else:
+            self._start(len(body))
+            self._client.end(body)
+            self._finish("whole")
 
     def _answer(self, error: GatewayError) -> None:
         self._tell(error)

@@ -3,9 +3,10 @@
 Guarantees
     A request is sent only while it holds a seat and KV tokens, and gives both back however it ends: whole answer,
     client gone, failure, time limit, cancelled.
-    Tried again, while the client has got nothing: what no engine can have seen (a refused connection, on another
-    replica; a pooled connection that turns out to be closed, on a fresh one), and what a replica dropped on the way,
-    on another replica. Each at most once.
+    Tried again, while the client has got nothing: once on a fresh connection what a pooled one that turns out to be
+    closed can't have brought to the engine; once on another replica what the first refused, dropped, failed at
+    (500, 502, an engine that died, what is no answer at all) or had too much to do for (429, 503). Never what is the
+    client's own error, nor what took too long: that would only double the work. A request that kills engines kills two.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from functools import partial
 
 from controlplane.domain import steering
 from controlplane.domain.routing import CoolDowns, RoutedReplica
@@ -39,8 +41,8 @@ class Sender:
         self._quotas = quotas
 
     async def run(self, call: Call) -> None:
-        """Seats a call and has it answered; on a second replica when the first did not do anything for it."""
-        gate, client, key, ticket = call.gate, call.client, call.key, call.ticket
+        """Seats a call and has it answered; on a second replica when the first fails before the client got anything."""
+        gate, client, ticket = call.gate, call.client, call.ticket
         while True:
             call.used_tokens = None
             try:
@@ -50,16 +52,13 @@ class Sender:
                     target = await self._seat(call)
                     if target is None or client.gone:
                         return
-                refused = await self._attempt(call, target)
+                is_over = await self._attempt(call, target)
             finally:
                 gate.leave(ticket, call.used_tokens)
-            if refused is None or client.gone:
+            if is_over or client.gone:
                 return
-            self._was_refused(call, target.replica, refused)
-            if call.tried or len(gate.targets) < 2:
-                self._meter.refused(key, gate.name, 503)
-                raise unreachable(call.ask.model)
             call.tried = target.replica.id
+            ticket.go_elsewhere(time.monotonic())
 
     async def _seat(self, call: Call) -> Target | None:
         """Returns where to send a call; raises GatewayError when it gets no seat."""
@@ -67,13 +66,12 @@ class Sender:
         now = time.monotonic() if call.tried or call.is_late else ticket.arrived_at
         try:
             target = await gate.seat(ticket, now)
-            if target is not None and target.replica.id == call.tried:
-                raise unreachable(call.ask.model)
         except GatewayError as error:
             self._meter.refused(call.key, call.deployment.name, error.status)
             raise
         if ticket.waited:
-            call.queued_s = time.monotonic() - ticket.arrived_at
+            since = now if call.tried else ticket.arrived_at
+            call.queued_s += time.monotonic() - since
         return target
 
     def _was_refused(self, call: Call, replica: RoutedReplica, error: UpstreamError) -> None:
@@ -89,8 +87,8 @@ class Sender:
             wait_s,
         )
 
-    async def _attempt(self, call: Call, target: Target) -> UpstreamError | None:
-        """Returns the error when the replica took no connection (it may be tried elsewhere), else None."""
+    async def _attempt(self, call: Call, target: Target) -> bool:
+        """Has one replica answer; returns whether that is all, False = another replica is to be asked."""
         replica, pool = target.replica, target.pool
         external = call.deployment.engine == EXTERNAL
         priority = steering.priority(call.ticket.tier) if replica.takes_priority else b""
@@ -103,23 +101,28 @@ class Sender:
                 connection = connection or await self._connect(pool, replica)
             except UpstreamError as error:
                 call.used_tokens = 0
-                return error
+                self._was_refused(call, replica, error)
+                if not (call.client.gone or self._may_go_elsewhere(call, replica.id)):
+                    self._meter.refused(call.key, call.gate.name, 503)
+                    raise unreachable(call.ask.model) from error
+                return False
             if call.client.gone:
                 connection.abort()
-                return None
+                return True
             relay = await self._exchange(call, replica, connection, request, reused)
             failure = relay.failure
-            if failure is None:
-                return None
-            if reused and _is_stale(failure):
+            if reused and failure is not None and _is_stale(failure):
                 connection, reused = None, False
                 continue
-            if _goes_elsewhere(call, relay):
-                return failure
-            logger.warning("%s: replica %s: %s", call.request_id, replica.id, failure.message)
-            if not relay.status:
+            if failure is not None:
+                logger.warning("%s: replica %s: %s", call.request_id, replica.id, failure.message)
+            if relay.outcome == "elsewhere":
+                if failure is not None and failure.code == "closed":
+                    self._was_refused(call, replica, failure)
+                return False
+            if failure is not None and not relay.status:
                 failed(failure).send(call.client, call.request_id)
-            return None
+            return True
 
     async def _connect(self, pool: Pool, replica: RoutedReplica) -> Connection:
         connection = await pool.connect()
@@ -141,7 +144,11 @@ class Sender:
         if call.ignored:
             own.append((b"x-headworks-ignored", ",".join(call.ignored).encode()))
         ask, meter = call.ask, self._meter
-        relay = call.relay = Relay(call.client, own, stream=ask.stream, strip_usage=ask.stream and not ask.usage_wanted)
+        elsewhere = None
+        if not call.tried and len(call.gate.targets) > 1:
+            elsewhere = partial(self._may_go_elsewhere, call, replica.id)
+        strip_usage = ask.stream and not ask.usage_wanted
+        relay = call.relay = Relay(call.client, own, elsewhere, stream=ask.stream, strip_usage=strip_usage)
         live = meter.began(call.key, call.gate, relay, call.ticket, wants_stream=ask.stream)
         try:
             await relay.run(connection, request)
@@ -151,14 +158,21 @@ class Sender:
         finally:
             if reused and relay.failure is not None and _is_stale(relay.failure):
                 meter.dropped(live)
-            elif _goes_elsewhere(call, relay):
-                meter.dropped(live)
-                call.gate.answered(live.replica_id, 0, True, relay.ended_at)
+            elif relay.outcome == "elsewhere":
+                broken = relay.failure is not None or relay.at_fault
+                meter.dropped(live, "broken" if broken else str(relay.upstream_status))
+                call.gate.answered(live.replica_id, relay.upstream_status, broken, relay.ended_at)
                 call.relay, call.used_tokens = None, 0
             else:
                 meter.ended(live)
                 self._learn(call, live)
         return relay
+
+    @staticmethod
+    def _may_go_elsewhere(call: Call, failed_id: str) -> bool:
+        """Whether another replica serves that has not failed at this call, and somebody waits for the answer."""
+        gone = call.tried or call.client.gone
+        return not gone and call.gate.admission.serving.has_other(failed_id, time.monotonic())
 
     @staticmethod
     def _learn(call: Call, live: Live) -> None:
@@ -172,7 +186,7 @@ class Sender:
             call.used_tokens = (live.prompt_tokens or call.ticket.prompt_tokens) + live.output_tokens
             if relay.outcome == "whole":
                 gate.sizes.learn(call.ticket, call.ask, live.prompt_tokens, live.output_tokens)
-                if relay.first_at is not None:
+                if relay.first_at is not None and not call.tried:
                     gate.prefill_s += 0.05 * (relay.first_at - call.ticket.arrived_at - call.queued_s - gate.prefill_s)
         elif relay.upstream_status >= 400:
             call.used_tokens = 0
@@ -195,15 +209,3 @@ def _spent(live: Live) -> tuple[int, int] | None:
 def _is_stale(failure: UpstreamError) -> bool:
     """The replica had closed an idle connection while the request was on its way."""
     return failure.code == "closed" and not failure.received
-
-
-def _goes_elsewhere(call: Call, relay: Relay) -> bool:
-    """Whether a replica that closed the connection before the client got anything is followed by another."""
-    failure = relay.failure
-    return (
-        failure is not None
-        and failure.code == "closed"
-        and not relay.status
-        and not call.tried
-        and len(call.gate.targets) > 1
-    )

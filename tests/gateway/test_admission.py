@@ -267,7 +267,7 @@ async def test_a_replica_that_fails_again_and_again_is_left_alone(start_gateway:
     async with Engine(fail) as bad, Engine() as good:
         gateway = await start_gateway(make_snapshot(make_deployment(bad.url, good.url)))
         answers = [(await gateway.chat()).status for _ in range(40)]
-    assert answers.count(500) == FAILURES_IN_A_ROW and len(bad.requests) == FAILURES_IN_A_ROW
+    assert answers == [200] * 40 and len(bad.requests) == FAILURES_IN_A_ROW
     is_at_rest(gateway)
 
 
@@ -279,7 +279,7 @@ async def test_a_replica_whose_answers_are_of_no_use_is_left_alone(start_gateway
     async with Engine(refuse) as bad, Engine() as good:
         gateway = await start_gateway(make_snapshot(make_deployment(bad.url, good.url)))
         answers = [(await gateway.chat()).status for _ in range(40)]
-    assert answers.count(502) == FAILURES_IN_A_ROW == len(bad.requests)
+    assert answers == [200] * 40 and len(bad.requests) == FAILURES_IN_A_ROW
     is_at_rest(gateway)
 
 
@@ -318,7 +318,8 @@ async def test_clients_errors_and_back_pressure_open_no_breaker(start_gateway: S
         gateway = await start_gateway(make_snapshot(make_deployment(one.url, two.url)))
         for _ in range(40):
             await gateway.chat()
-    assert len(one.requests) == len(two.requests) == 20
+    each = 20 if status.startswith("400") else 40  # what one has no room for is asked of the other
+    assert len(one.requests) == len(two.requests) == each
 
 
 async def test_a_replica_without_progress_gets_nothing_new(

@@ -54,9 +54,25 @@ class Breaker:
             del self._rows[replica_id]
 
 
+BACK_PRESSURE = frozenset({429, 503})
+ELSEWHERE = BACK_PRESSURE | {500, 502}
+
+
 def is_failure(status: int) -> bool:
-    """Returns whether an answer's status is the replica's own fault. 503 is back-pressure."""
+    """Returns whether an answer's status is the replica's own fault."""
     return status >= 500 and status != 503
+
+
+def is_back_pressure(status: int) -> bool:
+    """Returns whether a replica says by this status that it has too much to do now."""
+    return status in BACK_PRESSURE
+
+
+def goes_elsewhere(status: int) -> bool:
+    """Returns whether another replica may do better at a request that one answered so: it failed, or has too much to
+    do. Not a client's error, nor what says that the work took too long or can't be done (501, 504): that would only
+    double it."""
+    return status in ELSEWHERE
 
 
 @dataclass(slots=True)

@@ -46,9 +46,13 @@ class TierQueue:
         self.bytes += ticket.body_bytes
 
     def heads(self) -> Iterator[Ticket]:
-        """Yields the first request of each tenant, the tenant served least first."""
+        """Yields the first request of each tenant, the tenant served least first. Those that avoid a replica hold up
+        nobody: the first behind them comes too."""
         for tenant in sorted(self.lines, key=self.tags.__getitem__):
-            yield next(iter(self.lines[tenant].values()))
+            for ticket in self.lines[tenant].values():
+                yield ticket
+                if not ticket.avoid:
+                    break
 
     def remove(self, ticket: Ticket) -> bool:
         """Takes a request out, wherever it stands; returns whether it was there."""

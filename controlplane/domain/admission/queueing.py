@@ -226,6 +226,8 @@ class Admission:
             place = self.serving.place_for(ticket, share, now)
             if place is not None:
                 return (ticket, place), False
+            if ticket.avoid:  # what it lacks is a seat elsewhere, so there may be one for others
+                continue
             return None, not self.serving.lacks_only_tier_share(ticket, share)
         return None, False
 

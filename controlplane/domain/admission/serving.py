@@ -6,7 +6,7 @@ Concurrency
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from controlplane.domain.admission import place as placing
 from controlplane.domain.admission.place import Place
@@ -41,12 +41,11 @@ class Serving:
     ) -> None:
         """Takes over which replicas are ready. One that is gone from the list gets nothing new and is forgotten when
         its last request has ended. `elsewhere` is what others hold in them: (requests, KV tokens)."""
+        new_at = now if self.places else now - placing.SLOW_START_S  # the first ones have nobody to spare them the load
         for replica_id, count in seats.items():
             place = self.places.get(replica_id)
             if place is None:
-                # the first ones have nobody to spare them the load
-                ready_at = now if self.places else now - placing.SLOW_START_S
-                place = self.places[replica_id] = Place(replica_id, count, ready_at)
+                place = self.places[replica_id] = Place(replica_id, count, new_at)
             capacity, (requests, tokens) = capacity_tokens.get(replica_id), elsewhere.get(replica_id, (0, 0))
             place.seats, place.leaving, place.elsewhere_tokens = max(0, count - requests), False, 0
             if capacity is not None and tokens:
@@ -74,9 +73,11 @@ class Serving:
         """Returns where a request goes, None when no replica has a seat and the tokens."""
         wanted = self._sessions.get(ticket.affinity, "") if ticket.affinity else ""
         tokens = ticket.prompt_tokens + ticket.output_tokens
-        return placing.choose(
-            self.places.values(), ticket.tier, tokens, tier_share, now=now, wanted=wanted, sequences=ticket.sequences
-        )
+        places: Iterable[Place] = self.places.values()
+        if ticket.avoid:
+            places = [one for one in places if one.id != ticket.avoid]
+        sequences = ticket.sequences
+        return placing.choose(places, ticket.tier, tokens, tier_share, now=now, wanted=wanted, sequences=sequences)
 
     def never_fits(self, ticket: Ticket) -> bool:
         """Whether even an empty replica, the largest, could not hold what a request is sure to need."""
@@ -110,6 +111,10 @@ class Serving:
         if place.leaving and not place.running:
             del self.places[place.id]
         return held
+
+    def has_other(self, replica_id: str, now: float) -> bool:
+        """Returns whether a replica besides this one serves now."""
+        return any(one.id != replica_id and not one.leaving and one.rests_until <= now for one in self.places.values())
 
     def lacks_only_tier_share(self, ticket: Ticket, tier_share: float) -> bool:
         """Whether it is its tier's share of the KV cache that a request lacks, and not the cache itself."""

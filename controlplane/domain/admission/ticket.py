@@ -14,7 +14,7 @@ class Ticket:
     """One request that asks for a seat. `prompt_tokens` and `output_tokens` are estimates; the second is what it may
     generate over all its choices (`n`). Each of its `sequences` takes a place in the running batch, and so a seat.
     `sure_tokens` is the part of both that is no guess: what it asks for in so many words. Admission alone writes the
-    last four fields; all others stay as they came."""
+    last four fields; all others stay as they came, but for `go_elsewhere`."""
 
     id: str
     tenant: str
@@ -27,6 +27,7 @@ class Ticket:
     affinity: str = ""  # requests with the same text profit from the same replica (a session, a common prefix)
     sequences: int = 1
     sure_tokens: int = 0
+    avoid: str = ""  # the replica that has failed at it
     replica_id: str = field(default="", compare=False)  # where it has its seats
     held_seats: int = field(default=0, compare=False)
     held_tokens: int = field(default=0, compare=False)  # what is reserved for it there
@@ -36,6 +37,11 @@ class Ticket:
     def tokens(self) -> int:
         """Estimated tokens, prompt and output."""
         return self.prompt_tokens + self.output_tokens
+
+    def go_elsewhere(self, now: float) -> None:
+        """The replica where it had a seat has failed at it: it is to avoid that one, and may wait as long again."""
+        self.avoid, self.waited = self.replica_id, False
+        self.wait_until = max(self.wait_until, now + self.wait_until - self.arrived_at)
 
 
 @dataclass(frozen=True, slots=True)

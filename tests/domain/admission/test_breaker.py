@@ -9,6 +9,8 @@ from controlplane.domain.admission.breaker import (
     STREAM_STALL_S,
     Breaker,
     Progress,
+    goes_elsewhere,
+    is_back_pressure,
     is_failure,
 )
 
@@ -31,6 +33,15 @@ def test_one_success_forgets_the_failures() -> None:
 @pytest.mark.parametrize(("status", "fails"), [(200, False), (400, False), (429, False), (503, False), (500, True)])
 def test_only_the_replicas_own_faults_count(status: int, fails: bool) -> None:
     assert is_failure(status) is fails
+
+
+@pytest.mark.parametrize(
+    ("status", "elsewhere"),
+    [(one, one in (429, 500, 502, 503)) for one in (200, 400, 404, 422, 429, 500, 501, 502, 503, 504)],
+)
+def test_what_another_replica_may_do_better_goes_there(status: int, elsewhere: bool) -> None:
+    assert goes_elsewhere(status) is elsewhere
+    assert is_back_pressure(status) is (status in (429, 503))
 
 
 def test_streams_without_a_token_stall_and_one_token_ends_that() -> None:

@@ -252,17 +252,16 @@ def test_a_replica_that_comes_back_while_it_drains_serves_on() -> None:
     assert admission.places["r0"].free_seats(LATE) == 2
 
 
+def test_the_first_replicas_start_at_full_speed_all_of_them() -> None:
+    admission = make_admission(seats=10, replicas=2)
+    assert [place.free_seats(0.0) for place in admission.places.values()] == [10, 10]
+
+
 def test_a_new_replica_beside_others_starts_slowly() -> None:
     admission = make_admission(seats=10)
     admission.set_replicas({"r0": 10, "r1": 10}, {}, LATE)
     place = admission.places["r1"]
     assert [place.free_seats(LATE + age) for age in (0, 5, 10)] == [1, 5, 10]
-
-
-def test_the_first_replica_starts_at_once() -> None:
-    admission = make_admission(replicas=0)
-    admission.set_replicas({"r0": 8}, {}, LATE)
-    assert admission.places["r0"].free_seats(LATE) == 8
 
 
 def test_a_replica_that_rests_gets_nothing_until_then() -> None:
@@ -345,3 +344,22 @@ def test_a_request_longer_than_its_tiers_share_goes_when_the_tier_holds_nothing(
     admission.ended("long", LATE + 2.0)
     admission.check_invariants()
     assert admission.places["r0"].ledger.reserved_tokens == 0
+
+
+def test_one_that_a_replica_failed_at_avoids_it_waits_anew_and_holds_up_nobody() -> None:
+    admission = make_admission(seats=1, replicas=2, policy=Policy(kept_seats=0))
+    full, failed = make_ticket("full"), make_ticket("failed")
+    assert ask(admission, full) == Dispatch(full, "r0")
+    assert ask(admission, failed) == Dispatch(failed, "r1")
+    admission.ended("failed", LATE + 40)
+    failed.go_elsewhere(LATE + 40)
+    assert (failed.avoid, failed.wait_until) == ("r1", LATE + 70)
+    assert isinstance(ask(admission, failed, LATE + 40), Queued)
+    next_one = make_ticket("next", arrived_at=LATE + 41, wait_until=LATE + 71)
+    assert ask(admission, next_one, LATE + 41) == Dispatch(next_one, "r1")
+    assert admission.ended("next", LATE + 42) == [], "where it failed there is room, and it does not go there"
+    assert admission.ended("full", LATE + 43) == [Dispatch(failed, "r0")]
+    admission.ended("failed", LATE + 44)
+    admission.check_invariants()
+    admission.rest("r1", LATE + 100)
+    assert not admission.serving.has_other("r0", LATE + 44)
