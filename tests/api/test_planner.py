@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.utils import timezone
 from rest_framework.test import APIClient
 
+from controlplane.deployments.models import LedgerRow
 from tests.api.calling import error
 
 pytestmark = pytest.mark.services
@@ -204,3 +206,40 @@ def test_points_that_are_none_are_refused_at_their_field(viewer: APIClient, poin
     assert answer.status_code == 400 and any(
         name.startswith("points") for name in error(answer)["details"]["fields"]
     ), answer.json()
+
+
+def test_each_candidate_has_a_ledger_of_its_own(viewer: APIClient) -> None:
+    answer = post(viewer, "estimate", {**PLAN, "model": "Llama-3.1-70B-Instruct", "cards_per_node": 8}).json()
+    by_split = {one["split"]["label"]: one["ledger"] for one in answer["candidates"]}
+    assert by_split[answer["split"]["label"]]["parts"] == answer["ledger"]["parts"]
+    weights = [
+        next(part["size_bytes"] for part in ledger["parts"] if part["name"] == "weights")
+        for ledger in by_split.values()
+    ]
+    assert len(set(weights)) > 1 and all(ledger["verdict"]["fits"] for ledger in by_split.values())
+
+
+def test_the_ledger_tells_what_it_carries_at_typical_lengths(viewer: APIClient) -> None:
+    ledger = post(viewer, "estimate", {**PLAN, "max_model_len": 8192}).json()["ledger"]
+    held = {one["tokens"]: one["requests"] for one in ledger["concurrency_by_length"]}
+    assert list(held) == [1024, 2048, 4096, 8192]
+    assert held[1024] == pytest.approx(8 * held[8192]) and held[8192] == ledger["max_concurrency"]
+    small = post(viewer, "estimate", {**PLAN, "model": "Llama-3.1-405B-Instruct"}).json()["ledger"]
+    assert small["concurrency_by_length"] == []
+
+
+def test_a_correction_is_told_with_the_starts_that_it_is_from(viewer: APIClient) -> None:
+    plain = post(viewer, "estimate", PLAN).json()["ledger"]
+    assert plain["correction"]["observations"] == 0 and plain["correction"]["sentence"] == ""
+    measured = {"predicted_weights_bytes": 100, "measured_weights_bytes": 110}
+    comparison = {**measured, "predicted_kv_bytes": None, "measured_kv_bytes": None}
+    for replica in ("one", "two"):
+        LedgerRow.objects.create(
+            replica=replica, deployment="chat", engine_version="0.32", accelerator="H100-SXM", family="llama",
+            uncorrected=comparison, measured_at=timezone.now(),
+        )  # fmt: skip
+    answer = post(viewer, "estimate", PLAN).json()
+    for ledger in (answer["ledger"], answer["candidates"][0]["ledger"]):
+        assert ledger["correction"]["observations"] == 2
+        assert ledger["correction"]["weights_ratio"] == pytest.approx(1 + 0.1 * 2 / 3)
+        assert ledger["correction"]["sentence"].startswith("Corrected by 2 measured starts")

@@ -9,6 +9,8 @@ from rest_framework import serializers
 
 from controlplane.deployments.api.planner_parts import (
     CalibrationSerializer,
+    HeldRequestsSerializer,
+    PlannedCorrectionSerializer,
     PlannedPartSerializer,
     StageSerializer,
     StartSerializer,
@@ -64,8 +66,16 @@ class PlannedLedgerSerializer(serializers.Serializer[Any]):
     concurrency_ceiling = serializers.SerializerMethodField(
         help_text="Requests of the mean length that make sense at once: min(max_num_seqs, KV tokens / mean tokens)."
     )
+    concurrency_by_length = serializers.SerializerMethodField()
+    correction = PlannedCorrectionSerializer()
     verdict = VerdictSerializer()
     advice = PlannedAdviceSerializer(many=True)
+
+    @extend_schema_field(HeldRequestsSerializer(many=True))
+    def get_concurrency_by_length(self, ledger: Any) -> list[dict[str, float]]:
+        """Returns requests at once at typical lengths up to max_model_len; none where it does not fit."""
+        held = ledger.concurrency_by_length if ledger.verdict.fits else ()
+        return [{"tokens": tokens, "requests": requests} for tokens, requests in held]
 
     def get_max_concurrency(self, ledger: Any) -> float | None:
         """Returns requests of the full length."""
@@ -116,6 +126,7 @@ class SplitCandidateSerializer(serializers.Serializer[Any]):
     communication_share = serializers.FloatField()
     cost_at_load = serializers.FloatField(allow_null=True)
     cost_when_full = serializers.FloatField(allow_null=True)
+    ledger = PlannedLedgerSerializer()
     reasons = serializers.ListField(child=serializers.CharField())
 
 

@@ -19,6 +19,22 @@ class PlannedPartSerializer(serializers.Serializer[Any]):
     size_bytes = serializers.IntegerField()
 
 
+class HeldRequestsSerializer(serializers.Serializer[Any]):
+    """How many requests of a length the cache holds at once."""
+
+    tokens = serializers.IntegerField(help_text="Prompt and answer.")
+    requests = serializers.FloatField()
+
+
+class PlannedCorrectionSerializer(serializers.Serializer[Any]):
+    """What measured starts of the engine version, card and family of models taught the ledger."""
+
+    observations = serializers.IntegerField(help_text="Measured starts; 0 = nothing was corrected.")
+    weights_ratio = serializers.FloatField(help_text="Multiplies the weights.")
+    other_bytes = serializers.IntegerField(help_text="Added to what is neither weights nor cache.")
+    sentence = serializers.CharField()
+
+
 class LengthsSerializer(serializers.Serializer[Any]):
     """Lengths of prompts or answers in tokens; percentiles where they are known."""
 
