@@ -197,6 +197,7 @@ def more_fields(values: Values) -> list[Field]:
 
 def measured_fields(values: Values) -> list[Field]:
     """Returns what was measured on the set-up, which corrects what is predicted."""
+    make = maker(values)
     own = (("true", _("Used")), ("false", _("Left out")))
     return [
         Field(
@@ -217,6 +218,8 @@ def measured_fields(values: Values) -> list[Field]:
             choices=own,
             full=True,
         ),
+        make("requests_per_s_a_card", _("Requests a card carries"), _("a second"), _("It makes the capacity.")),
+        make("tokens_per_s_a_card", _("Tokens a card writes"), _("a second"), _("In the place of requests.")),
     ]
 
 

@@ -243,3 +243,29 @@ def test_a_correction_is_told_with_the_starts_that_it_is_from(viewer: APIClient)
         assert ledger["correction"]["observations"] == 2
         assert ledger["correction"]["weights_ratio"] == pytest.approx(1 + 0.1 * 2 / 3)
         assert ledger["correction"]["sentence"].startswith("Corrected by 2 measured starts")
+
+
+def test_capacity_by_what_a_card_was_measured_to_carry(viewer: APIClient) -> None:
+    asked = {**PLAN, "peak_requests_per_s": 2000.0, "tensor_parallel": 1, "requests_per_s_a_card": 20.0}
+    exact = {"safety_factor": 1.0, "utilization_target": 1.0, "survive_node_loss": False}
+    answer = post(viewer, "capacity", {**asked, **exact}).json()
+    (plan,) = answer["needed"]["plans"]
+    assert (plan["cards"], plan["hot_cards"]) == (100, 70)
+    assert plan["steps"][0]["working"] == "As given, 20 requests/s a card."
+    assert answer["carried"]["peak_requests_per_s"] == pytest.approx(40)
+    tokens = {**PLAN, "output_tokens": 500.0, "tokens_per_s_a_card": 100.0, "tensor_parallel": 2, **exact}
+    assert post(viewer, "capacity", tokens).json()["carried"]["peak_requests_per_s"] == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"requests_per_s_a_card": 20, "tokens_per_s_a_card": 100}, "tokens_per_s_a_card"),
+        ({"requests_per_s_a_card": 0}, "requests_per_s_a_card"), ({"tokens_per_s_a_card": -1}, "tokens_per_s_a_card"),
+    ],
+)  # fmt: skip
+def test_a_rate_of_a_card_that_can_not_be_is_refused_at_its_field(
+    viewer: APIClient, changes: dict[str, Any], field: str
+) -> None:
+    answer = post(viewer, "capacity", {**PLAN, **changes})
+    assert answer.status_code == 400 and field in error(answer)["details"]["fields"]

@@ -248,3 +248,9 @@ def test_the_rest_call_says_no_where_the_form_does(viewer: Client) -> None:
 def test_points_that_are_none_are_told_at_their_field(viewer: Client, points: str) -> None:
     answer = viewer.post("/planner/answer/", {**LLAMA, "points": points})
     assert answer.status_code == 422 and list(answer.context["problems"]) == ["points"]
+
+
+def test_a_measured_rate_of_a_card_makes_the_capacity(viewer: Client) -> None:
+    values = {**LLAMA, "tensor_parallel": "1", "peak_requests_per_s": "2000", "requests_per_s_a_card": "20"}
+    page = viewer.get("/planner/", {**values, "safety_factor": "1", "survive_node_loss": "false"}).content.decode()
+    assert "100 x TP 1 on 100 H100-SXM: 70 hot, 30 cold." in page and "As given, 20 requests/s a card." in page

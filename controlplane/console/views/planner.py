@@ -38,6 +38,7 @@ def planner(request: HttpRequest) -> HttpResponse:
 
     sliders = planner_form.sliders(values)
     more = told(planner_form.more_fields(values))
+    measured = told(planner_form.measured_fields(values))
     context = {
         **answer,
         "source": source,
@@ -59,8 +60,8 @@ def planner(request: HttpRequest) -> HttpResponse:
             for one, field in zip(sliders, told(slider.field for slider in sliders), strict=True)
         ],
         "settings": told(planner_form.setting_fields(values)),
-        "measured": told(planner_form.measured_fields(values)),
-        "measured_open": bool(values.get("points") or values.get("own_measurements")),
+        "measured": measured,
+        "measured_open": any(one.problem or (one.value and one.value != "true") for one in measured),
         "more": more,
         "more_open": any(one.problem or (one.value and one.name != "survive_node_loss") for one in more),
         "model_names": planner_form.model_names(),
@@ -117,7 +118,7 @@ def _answered(values: Values) -> dict[str, Any]:
         asked = planner_form.read(values)
         question = inputs.read(asked)
         found = answers.estimate(question)
-        capacity = answers.capacity_of(found.question, found.asked, question, found.trials)
+        capacity = answers.capacity_of(found, question)
     except RefusedError as error:
         hint = sentences.said_right(error.hint)
         return {"error": error, "hint": hint, "problems": _problems(error), "taken": {}}

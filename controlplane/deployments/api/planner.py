@@ -136,6 +136,8 @@ class PlannerBody(StrictSerializer):
     tpot_ms = _real("Objective: mean time per output token.")
     peak_requests_per_s = _real("Takes the place of a trace's rates.")
     mean_requests_per_s = _real()
+    requests_per_s_a_card = _real("Measured: what one card carries. Capacity is worked out by it, not predicted.")
+    tokens_per_s_a_card = _real("The same in output tokens; one of the two.")
     safety_factor = _real("Of what a replica carries, what is counted on at the peak.")
     utilization_target = _real("Of what replicas carry, what the mean load may use.")
     hot_share = _real("Of the replicas, those that always run.")

@@ -18,13 +18,14 @@ from controlplane.deployments.planner.calibration import Calibration
 from controlplane.deployments.planner.inputs import Inputs
 from controlplane.deployments.planner.subject import Subject
 from controlplane.deployments.planner.workload import Asked
-from controlplane.domain.capacity import sizing
+from controlplane.domain.capacity import rated, sizing
+from controlplane.domain.capacity.rated import CardRate
 from controlplane.domain.capacity.sizing import Sizing, Supply
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.ledger import what_if
 from controlplane.domain.ledger.result import Ledger
 from controlplane.domain.ledger.what_if import PrecisionRow, TriangleRow
-from controlplane.domain.parallelism import candidate, copy_ledger, layout, ranking, rejection, speed, stages, trials
+from controlplane.domain.parallelism import candidate, copy_ledger, layout, ranking, rejection, speed, stages
 from controlplane.domain.parallelism.candidate import Candidate
 from controlplane.domain.parallelism.copies import Fitting
 from controlplane.domain.parallelism.layout import Layout
@@ -156,17 +157,31 @@ def capacity(inputs: Inputs) -> Capacity:
         asked = workload.of(inputs)
         question = questions.of(inputs, subjects.find(inputs), asked, questions.standing_of(inputs))
         question, tried, calibration = _calibrated(inputs, question)
-    return replace(capacity_of(question, asked, inputs, tried), calibration=calibration)
+        split = splits.shown(inputs, ranking.rank(question, tried)) if _card_rate(inputs).is_given else None
+        return replace(_capacity(question, asked, inputs, tried, split), calibration=calibration)
 
 
-def capacity_of(question: Question, asked: Asked, inputs: Inputs, tried: Trials | None = None) -> Capacity:
-    """The same for a question that is already there, with what was tried for it."""
-    tried = trials.of(question, tried)
+def capacity_of(answer: Answer, inputs: Inputs) -> Capacity:
+    """The same for a question that is already answered, with what was tried for it."""
     with told_by_field():
-        demand, policy = asked.demand(), questions.policy_of(inputs)
-        policy.check()
-        needed = None if demand is None else sizing.size(question, demand, policy, tried)
-        return Capacity(needed, sizing.carry(question, policy, tried), asked)
+        return _capacity(answer.question, answer.asked, inputs, answer.trials, answer.split)
+
+
+def _capacity(question: Question, asked: Asked, inputs: Inputs, tried: Trials, split: Split | None) -> Capacity:
+    """`split` is what a measured rate is of."""
+    demand, policy = asked.demand(), questions.policy_of(inputs)
+    policy.check()
+    rate = _card_rate(inputs)
+    if rate.is_given and split is not None:
+        replica, of = rate.replica(split, asked.output.mean), (split, copy_ledger.of(question, split))
+        sized = None if demand is None else rated.size(question, demand, policy, replica, of)
+        return Capacity(sized, rated.carry(question, policy, replica, of), asked)
+    needed = None if demand is None else sizing.size(question, demand, policy, tried)
+    return Capacity(needed, sizing.carry(question, policy, tried), asked)
+
+
+def _card_rate(inputs: Inputs) -> CardRate:
+    return CardRate(inputs.requests_per_s_a_card, inputs.tokens_per_s_a_card)
 
 
 @contextmanager

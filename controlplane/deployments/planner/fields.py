@@ -49,6 +49,8 @@ NUMBERS: tuple[Number, ...] = (
     Number("tpot_ms", 0, 1e9, above=True),
     Number("peak_requests_per_s", 0, 1e7, above=True),
     Number("mean_requests_per_s", 0, 1e7, above=True),
+    Number("requests_per_s_a_card", 0, 1e6, above=True),
+    Number("tokens_per_s_a_card", 0, 1e9, above=True),
     Number("safety_factor", 0, 1, above=True, usual=0.8),
     Number("utilization_target", 0, 1, above=True, usual=0.6),
     Number("hot_share", 0, 1, above=True, usual=0.7),

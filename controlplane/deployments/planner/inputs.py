@@ -25,7 +25,8 @@ class Inputs:
     One of `variant`, `model` and `config` says which model; `safetensors` makes its weights exact. GiB are 2**30 bytes
     of one card, rates requests a second, lengths tokens: means, or percentiles in their place. `trace` has lengths and
     rates, of which given rates take the place. `points` were measured on the set-up; without any those of replicas of
-    one's own teach, unless `own_measurements` is false.
+    one's own teach, unless `own_measurements` is false. `…_a_card` are measured too, and make
+    the capacity.
     """
 
     variant: str = ""
@@ -68,6 +69,8 @@ class Inputs:
     tpot_ms: float | None = None
     peak_requests_per_s: float | None = None
     mean_requests_per_s: float | None = None
+    requests_per_s_a_card: float | None = None
+    tokens_per_s_a_card: float | None = None
     safety_factor: float = 0.8
     utilization_target: float = 0.6
     hot_share: float = 0.7
@@ -126,6 +129,7 @@ def read(values: Mapping[str, object]) -> Inputs:
         bounds.refuse("vllm_version", version, "a version such as 0.32")
     _check_one_model(bounds, found)
     _check_split(bounds, found)
+    _check_rates(bounds, found)
     for side in ("input", "output"):
         _check_lengths(bounds, found, side)
     bounds.settle()
@@ -160,6 +164,12 @@ def _check_one_model(bounds: Bounds, found: Mapping[str, object]) -> None:
         bounds.refuse("model", None, "the name of a well-known model, or variant, or config")
     if len(given) > 1:
         bounds.refuse(given[1], "given", f"left out where {given[0]} is given")
+
+
+def _check_rates(bounds: Bounds, found: Mapping[str, object]) -> None:
+    if "requests_per_s_a_card" in found and "tokens_per_s_a_card" in found:
+        right = "left out where requests_per_s_a_card is given"
+        bounds.refuse("tokens_per_s_a_card", found["tokens_per_s_a_card"], right)
 
 
 def _check_split(bounds: Bounds, found: Mapping[str, object]) -> None:
