@@ -60,7 +60,8 @@ class RefusedState:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaState:
-    """A replica as admission sees it. `capacity_tokens` None = its engine has not told."""
+    """A replica as admission sees it. `capacity_tokens` None = its engine has not told. `kv_usage` is the part of its
+    cache that its engine says is in use, `preempted` how many requests it threw out since the gateway looks."""
 
     id: str
     running: int
@@ -69,6 +70,8 @@ class ReplicaState:
     capacity_tokens: int | None = None
     leaving: bool = False
     resting: bool = False  # nothing new goes there for a while
+    kv_usage: float | None = None
+    preempted: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,8 @@ def _replica_sum(one: ReplicaState, other: ReplicaState) -> ReplicaState:
         reserved_tokens=one.reserved_tokens + other.reserved_tokens,
         leaving=one.leaving and other.leaving,
         resting=one.resting or other.resting,
+        kv_usage=_most(one.kv_usage, other.kv_usage),
+        preempted=_sum_of_known(one.preempted, other.preempted),
     )
 
 
@@ -113,6 +115,10 @@ def quotas_refused(heard: Iterable[Heard]) -> list[QuotaRefusedState]:
             else replace(before, requests=before.requests + one.requests, per_s=sum_of_known((before.per_s, one.per_s)))
         )
     return sorted(found.values(), key=lambda one: -one.requests)
+
+
+def _sum_of_known(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else one + other
 
 
 def _most(one: float | None, other: float | None) -> float | None:

@@ -52,6 +52,23 @@ def _by_replica(gates: Gates, owners: Owners) -> Iterable[str]:
     for name, place in places:
         tokens = place.ledger.reserved_tokens
         yield f'headworks_gateway_kv_tokens_reserved{{{labels(name)},replica="{escaped(place.id)}"}} {tokens}'
+    yield from _by_engine(gates)
+
+
+def _by_engine(gates: Gates) -> Iterable[str]:
+    engines = [
+        (f'{labels(name)},replica="{escaped(replica_id)}"', cache)
+        for name, gate in sorted(gates.by_name.items())
+        for replica_id, cache in gate.caches.by_replica.items()
+    ]
+    text = "KV tokens in use in an engine that nobody has reserved."
+    yield from family("headworks_gateway_kv_tokens_unseen", "gauge", text)
+    for own, cache in engines:
+        yield f"headworks_gateway_kv_tokens_unseen{{{own}}} {cache.unseen_tokens}"
+    text = "Requests that a replica's engine threw out of its full KV cache, to be computed again."
+    yield from family("headworks_gateway_engine_preemptions_total", "counter", text)
+    for own, cache in engines:
+        yield f"headworks_gateway_engine_preemptions_total{{{own}}} {round(cache.preempted or 0.0)}"
 
 
 def _estimates(gates: Gates) -> Iterable[str]:

@@ -22,6 +22,7 @@ import msgspec
 
 from controlplane.domain import steering
 from controlplane.domain.admission.breaker import Breaker, Progress, is_back_pressure, is_failure
+from controlplane.domain.admission.engine_caches import EngineCaches
 from controlplane.domain.admission.policy import Policy
 from controlplane.domain.admission.queueing import Admission
 from controlplane.domain.admission.seats import Seats
@@ -72,6 +73,7 @@ class Gate:
         self.sizes = Sizes(sequences_most)
         self.seats: dict[str, Seats] = {}
         self.progress: dict[str, Progress] = {}
+        self.caches = EngineCaches()
         self.targets: dict[str, Target] = {}
         self.prefill_s = 0.0  # from a seat to the first event, lately
         self.refused: dict[tuple[str, str], int] = {}  # (tier, why) -> requests
@@ -81,13 +83,11 @@ class Gate:
         self._refused_status = refused_status
         self._elsewhere: Mapping[str, tuple[int, int]] = {}
         self._waiters: dict[str, asyncio.Future[Target | None]] = {}
-        self.tpot_target_s: float | None = None
-        self._ttft_target_s: float | None = None
+        self.tpot_target_s, self._ttft_target_s = deployment.tpot_target_s, deployment.ttft_target_s
         self._waits: dict[str, float] = {}
         self.is_external = False
         self.is_frozen = False  # nothing changes by itself
-        self._steering: frozenset[str] = frozenset()
-        self._salted: frozenset[str] = frozenset()  # paths whose requests get the tenant's salt
+        self._steering = self._salted = frozenset[str]()  # fields that are ours; paths that get the tenant's salt
         self._salts: dict[str, msgspec.Raw] = {}  # tenant id -> its salt as JSON
         self._affine = False  # whether there is a choice at all
 
@@ -110,6 +110,7 @@ class Gate:
             self.progress.pop(gone, None)
             self.finished.pop(gone, None)
         self.breaker.keep_only(self.targets)
+        self.caches.keep_only(self.targets)
         self.set_seats(now, deployment)
         policy = policy_of(deployment, self._own_policy)
         if policy != self._policy:
@@ -130,13 +131,16 @@ class Gate:
                     seats.limits = limits
         counts = {replica_id: self.seats[replica_id].now for replica_id in self.targets}
         capacity = {one: target.replica.kv_capacity_tokens for one, target in self.targets.items()}
-        self._deliver(self.admission.set_replicas(counts, capacity, now, self._elsewhere))
+        held = self.caches.added_to(self._elsewhere)
+        self._deliver(self.admission.set_replicas(counts, capacity, now, held))
         self.set_waits()
 
     def set_waits(self) -> None:
         """Works out how long a request of each tier may wait now."""
-        tiers = self._policy.tiers.values()
-        self._waits = {tier.name: longest_wait_s(tier, self._target_of(tier.name), self.prefill_s) for tier in tiers}
+        targets = {"interactive": self._ttft_target_s}
+        self._waits = {
+            name: longest_wait_s(tier, targets.get(name), self.prefill_s) for name, tier in self._policy.tiers.items()
+        }
 
     def close(self, now: float) -> None:
         """The deployment has left the snapshot: nothing new, and whoever waits is told."""
@@ -293,6 +297,3 @@ class Gate:
         self.count_refused(ticket.tier, answer.code)
         waited_s = time.monotonic() - ticket.arrived_at
         return refusal_error(answer, self.name, waited_s, self._refused_status)
-
-    def _target_of(self, tier: str) -> float | None:
-        return self._ttft_target_s if tier == "interactive" else None

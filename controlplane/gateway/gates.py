@@ -168,11 +168,14 @@ class Gates:
             # a long plain answer looks like none at all; where there is no other replica it is better waited for
             if stalled and (streams or len(gate.targets) > 1):
                 gate.admission.rest(replica_id, now + STALLED_REST_S)
+            cache = gate.caches.of(replica_id)
+            reserved = place.ledger.reserved_tokens + place.elsewhere_tokens - cache.unseen_tokens
+            changed |= cache.look(reserved, sample.kv_usage, place.whole_tokens)
             signals = Signals(
                 running=place.running,
                 engine_waiting=sample.waiting,
                 kv_usage=sample.kv_usage,
-                preemptions=sample.preemptions,
+                preemptions=cache.preempted_by_now(sample.preempted),
                 tpot_s=second.flowing / second.events if second.events and second.flowing else None,
                 tpot_target_s=gate.tpot_target_s,
                 tokens_per_s=series.last_output_tokens if series is not None and second.running else None,

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 import redis.asyncio
 
+from controlplane.domain.admission.engine_caches import EngineCache
 from controlplane.domain.admission.fair_queue import FairQueue, TierQueue
 from controlplane.domain.admission.ticket import Ticket
 from controlplane.domain.gateway_state import (
@@ -46,6 +47,7 @@ from controlplane.version import VERSION
 
 logger = logging.getLogger(__name__)
 
+UNKNOWN = EngineCache()
 RATE_S = 10  # rates are over so many seconds
 MOST_LEASES = 200
 LAST_WORD_S = 1.0
@@ -160,10 +162,12 @@ class StateReport:
         )
         replicas = tuple(
             ReplicaState(
-                place.id, place.running, place.seats, place.ledger.reserved_tokens, place.ledger.capacity_tokens,
-                place.leaving, clock < place.rests_until,
+                place.id, place.running, place.seats, place.ledger.reserved_tokens, place.whole_tokens,
+                place.leaving, clock < place.rests_until, cache.usage,
+                None if cache.preempted is None else round(cache.preempted),
             )
             for place in admission.places.values()
+            for cache in (gate.caches.by_replica.get(place.id, UNKNOWN),)
         )  # fmt: skip
         return DeploymentState(gate.name, tiers, waiting(admission.queue, clock), refused, replicas,
                                ladder_of(gate))  # fmt: skip

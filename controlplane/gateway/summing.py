@@ -31,7 +31,12 @@ FOLDED_FROM = 8  # files of dead processes
 HIGHEST = frozenset(
     {"headworks_gateway_snapshot_version", "headworks_gateway_snapshot_age_seconds"}
     | {"headworks_gateway_snapshot_source", "headworks_gateway_seats", "headworks_gateway_members"}
-    | {"headworks_gateway_saturation", "headworks_gateway_degradation_level", "headworks_gateway_quotas_cut_off"}
+    | {
+        "headworks_gateway_kv_tokens_unseen",
+        "headworks_gateway_saturation",
+        "headworks_gateway_degradation_level",
+        "headworks_gateway_quotas_cut_off",
+    }
 )
 LOWEST = frozenset({"headworks_gateway_valkey_up"})
 

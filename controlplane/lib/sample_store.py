@@ -134,6 +134,22 @@ async def newest_async(
     return _newest(subjects, await pipeline.execute(), time.time() if now is None else now)
 
 
+async def newest_parts_async(
+    client: redis.asyncio.Redis, wanted: Sequence[tuple[str, str]], now: float | None = None
+) -> dict[str, SamplePart]:
+    """Returns subject -> the newest part of one producer of it, for (subject, source); what is not fresh is absent."""
+    pipeline = client.pipeline(transaction=False)
+    for subject, source in wanted:
+        pipeline.hget(keys.newest(subject), source)
+    at = time.time() if now is None else now
+    found = {}
+    for (subject, _), raw in zip(wanted, await pipeline.execute(), strict=True):
+        part = None if raw is None else _decoded(_PART, raw)
+        if part is not None and fresh((part,), at):
+            found[subject] = part
+    return found
+
+
 def history(client: redis.Redis, subject: str, since_s: float, now: float | None = None) -> list[Sample]:
     """Returns a sample for each second from the first data after `since_s` (seconds since the epoch) up to now.
 

@@ -25,7 +25,7 @@ CHAT = DeploymentState(
     tiers=(TierState("batch", 2, 4096, 10, 65536, 3.0, 30.0, admitted=7, admitted_per_s=0.5),),
     waiting=(WaitingState("shop", "batch", 2, 900, 3.0),),
     refused=(RefusedState("batch", "queue_full", 4, 0.25),),
-    replicas=(ReplicaState("r0", 3, 16, 800, 4000),),
+    replicas=(ReplicaState("r0", 3, 16, 800, 4000, kv_usage=0.25, preempted=2),),
     ladder=LadderState(1, 1.1, (Step("cap_tokens"), Step("shed", ("batch",)))),
 )
 LEASE = LeaseState("fair", "shop", "money_per_day", 5_000_000, 250_000, 0)
@@ -62,6 +62,8 @@ def test_one_deployment_is_told_whole(viewer: APIClient) -> None:
         {"tenant": "shop", "tier": "batch", "requests": 2, "tokens": 900, "oldest_wait_s": 3.0}
     ]
     assert told["tiers"][0]["wait_limit_s"] == 30.0
+    (replica,) = told["replicas"]
+    assert (replica["kv_usage"], replica["preempted"]) == (0.25, 2)
     assert told["refused"] == [{"tier": "batch", "why": "queue_full", "requests": 4, "per_s": 0.25}]
     assert (told["ladder"]["level"], [step["kind"] for step in told["ladder"]["steps"]]) == (1, ["cap_tokens", "shed"])
 

@@ -71,7 +71,7 @@ def make_told(*names: str) -> tuple[DeploymentState, ...]:
             RefusedState("batch", "shed", 77, 0.6),
         ),
         replicas=(
-            ReplicaState("7f3ak2m9q0xd", 44, 48, 171_000, 180_224),
+            ReplicaState("7f3ak2m9q0xd", 44, 48, 171_000, 180_224, kv_usage=0.9137, preempted=17),
             ReplicaState("b81nz6t4w5re", 41, 44, 140_400, 180_224),
             ReplicaState("c2v8h0p7s3yj", 1, 16, 2_000, None, leaving=True),
         ),

@@ -22,7 +22,9 @@ class Place:
     running: int = 0  # seats that are taken
     leaving: bool = False
     rests_until: float = 0.0
-    elsewhere_tokens: int = 0  # of its KV tokens that another gateway process holds: the ledger's capacity is less them
+    # what other gateway processes hold of it: `seats` and the ledger's capacity are less these
+    elsewhere_seats: int = 0
+    elsewhere_tokens: int = 0
     turn: int = 0  # grows with each request that it gets, so that equals take turns
 
     settled_at: float = field(init=False)  # from then on it neither starts slowly nor rests
@@ -37,9 +39,19 @@ class Place:
 
     def load(self) -> float:
         """The reserved share of its KV tokens, and a little for the seats, so that equals take turns."""
-        taken = self.running / self.seats if self.seats else 1.0
+        seats = self.seats + self.elsewhere_seats
+        taken = (self.running + self.elsewhere_seats) / seats if self.seats else 1.0
         capacity = self.ledger.capacity_tokens
-        return self.ledger.reserved_tokens / capacity + taken * 1e-6 if capacity else taken
+        if not capacity:
+            return taken
+        held = self.ledger.reserved_tokens + self.elsewhere_tokens
+        return held / (capacity + self.elsewhere_tokens) + taken * 1e-6
+
+    @property
+    def whole_tokens(self) -> int | None:
+        """Its whole KV cache, whoever holds of it."""
+        capacity = self.ledger.capacity_tokens
+        return None if capacity is None else capacity + self.elsewhere_tokens
 
     def free_seats(self, now: float) -> int:
         """Seats that may be given away now: fewer while it is new, none while it leaves or rests."""

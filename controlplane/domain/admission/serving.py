@@ -47,7 +47,8 @@ class Serving:
             if place is None:
                 place = self.places[replica_id] = Place(replica_id, count, new_at)
             capacity, (requests, tokens) = capacity_tokens.get(replica_id), elsewhere.get(replica_id, (0, 0))
-            place.seats, place.leaving, place.elsewhere_tokens = max(0, count - requests), False, 0
+            place.elsewhere_seats = min(count, requests)
+            place.seats, place.leaving, place.elsewhere_tokens = count - place.elsewhere_seats, False, 0
             if capacity is not None and tokens:
                 place.elsewhere_tokens = min(tokens, capacity)
                 capacity -= place.elsewhere_tokens
@@ -142,7 +143,7 @@ class Serving:
 
     def _add_up(self) -> None:
         serving = [place for place in self.places.values() if not place.leaving]
-        known = [one + place.elsewhere_tokens for place in serving if (one := place.ledger.capacity_tokens) is not None]
+        known = [one for place in serving if (one := place.whole_tokens) is not None]
         self.count, self.seats = len(serving), sum(place.seats for place in serving)
         self.largest = self.kv_tokens = None
         if known and len(known) == len(serving):

@@ -136,6 +136,13 @@ class ReplicaStateSerializer(serializers.Serializer[gateway_state.ReplicaState])
     capacity_tokens = serializers.IntegerField(allow_null=True, help_text="null = its engine has not told.")
     leaving = serializers.BooleanField()
     resting = serializers.BooleanField(help_text="Nothing new goes there for some seconds.")
+    kv_usage = serializers.FloatField(
+        allow_null=True, help_text="Part of its KV cache that its engine says is in use; null while nothing runs there."
+    )
+    preempted = serializers.IntegerField(
+        allow_null=True,
+        help_text="Requests that its engine threw out of a full cache since the gateway looks; null = it does not say.",
+    )
 
 
 class LadderStateSerializer(serializers.Serializer[gateway_state.LadderState]):
