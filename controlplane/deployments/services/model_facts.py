@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -110,7 +110,10 @@ def _read(path: str, changed: int) -> ModelFacts | str:
     try:
         headers = _headers(folder)
         return safetensors_index.with_files(facts, safetensors_index.read(headers)) if headers else facts
-    except (OSError, ValueError, RecursionError, RefusedError):
+    except RefusedError as error:
+        left_out = f"Its weight files were left out, weights were counted: {error.message}"
+        return replace(facts, assumptions=(*facts.assumptions, left_out))
+    except (OSError, ValueError, RecursionError):
         return facts  # weights by counting then
 
 

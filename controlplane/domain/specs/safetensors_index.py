@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from controlplane.domain.errors import RefusedError
+from controlplane.domain.specs import belonging, precision, tensor_names
 from controlplane.domain.specs import fields as reading
-from controlplane.domain.specs import precision, tensor_names
 from controlplane.domain.specs.model import ModelFacts
 from controlplane.domain.specs.tensor_names import Part
 from controlplane.domain.specs.weight_parts import WeightParts
@@ -154,7 +154,12 @@ def _refused(field: str, sentence: str, right: str) -> RefusedError:
 
 def with_files(facts: ModelFacts, files: WeightFiles) -> ModelFacts:
     """The facts with weights as the files hold them: `weight_bytes` over all files, `weight_parts` of what an engine
-    loads (files in FP32 are loaded in 16 bits, a second copy of a tied embedding is left out)."""
+    loads (files in FP32 are loaded in 16 bits, a second copy of a tied embedding is left out).
+
+    Raises RefusedError where the files are of another model.
+    """
+    told = belonging.check(facts, files.names, files.total_bytes)
+    facts = replace(facts, assumptions=(*facts.assumptions, told)) if told else facts
     if not files.tensors:
         return _with_total(facts, files)
     loaded = [tensor for tensor in files.tensors if tensor.part != "unused" and not _second_copy(facts, tensor)]
