@@ -2,12 +2,13 @@
 
 A client that could set them would pass others in the engine's queue, read or write their KV cache, run a template of
 its own, or make a prefix hit that tells what another tenant has asked. `cache_salt` and `priority` are set by the
-gateway.
+gateway. ADR 0031 says of each field of vLLM 0.32 why it passes or does not; a test compares it with the engine's own
+models. What steers from within `messages` (cache keys of media, tensors) is a matter of `media`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 # of vLLM's chat, completion and embedding requests: what is not OpenAI's and reaches beyond the answer, by the first
 # version in which it was seen
@@ -23,9 +24,11 @@ _VLLM: tuple[tuple[tuple[int, int], frozenset[str]], ...] = (
                 "ec_transfer_params",
                 "vllm_xargs",
                 "chat_template",
+                "chat_template_kwargs",  # see NESTED
                 "mm_processor_kwargs",
                 "media_io_kwargs",
                 "logits_processors",
+                "guided_decoding_backend",
                 "prompt_embeds",
             }
         ),
@@ -34,14 +37,28 @@ _VLLM: tuple[tuple[tuple[int, int], frozenset[str]], ...] = (
     # nobody could count what a client got that leaves before the end
     ((0, 32), frozenset({"session_id", "watermarking", "stream_interval"})),
 )
-_SALTED = frozenset({"/chat/completions", "/completions"})
+# Of an endpoint that somebody else runs nobody here knows what it is. So all that steers any of the servers in use is
+# taken out, and nothing is put in: no salt, no priority. SGLang and TensorRT-LLM; then routers, which some of these
+# fields would send to a model that the key may not use or to an address of the client's; last what buys a better place
+# and is paid by the operator.
+_ENDPOINTS = frozenset(
+    {"rid", "bootstrap_host", "bootstrap_port", "bootstrap_room", "lora_path", "session_params", "extra_key"}
+    | {"custom_logit_processor", "custom_params", "data_parallel_rank", "disaggregated_params", "lora_request"}
+    | {"models", "fallbacks", "route", "provider", "api_base", "base_url", "api_key", "mock_response"}
+    | {"service_tier"}
+)
+# Of these only what is named steers; the rest are the template's own switches, such as `enable_thinking`.
+NESTED: Mapping[str, frozenset[str]] = {"chat_template_kwargs": frozenset({"chat_template"})}
+_SALTED = frozenset({"/chat/completions", "/completions", "/embeddings"})
 _NONE: frozenset[str] = frozenset()
 PRIORITIES = {"interactive": b"0", "standard": b"1", "batch": b"2"}  # vLLM serves the lowest number first
 
 
 def fields(engine: str, versions: Iterable[str] = ()) -> frozenset[str]:
     """Returns the names of the fields that are taken out of a request for an engine of this kind: all that any of
-    these versions knows. A version that can't be read stands for the newest."""
+    these versions knows. A version that can't be read stands for the newest. Of a name in NESTED only that."""
+    if engine == "external":
+        return _ENDPOINTS.union(*(names for _, names in _VLLM))
     if engine != "vllm":
         return _NONE
     known = [_number(one) for one in versions]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from controlplane.domain import media
+from controlplane.domain import media, steering
 from controlplane.gateway.errors import GatewayError
 
 _fields_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -48,7 +48,7 @@ class Ask:
     body_bytes: int = 0
     mixed_bytes: int = 0  # of these, what is no text
     mixed_count: int = 0  # pictures and sounds
-    may_hold_urls: bool = False
+    may_hold_media: bool = False
     sets_priority: bool = False  # the gateway did, for the replica before
 
     def output_limit(self) -> int | None:
@@ -122,11 +122,27 @@ class Ask:
         return _encoder.encode(self.fields)
 
     def take_out(self, names: frozenset[str]) -> list[str]:
-        """Takes fields out of the request and returns which of them were there."""
-        found = sorted(names & self.fields.keys())
-        for name in found:
-            del self.fields[name]
+        """Takes fields out of the request, of some only what steers, and returns which of them were there."""
+        found: list[str] = []
+        for name in sorted(names & self.fields.keys()):
+            parts = steering.NESTED.get(name)
+            if parts is None:
+                del self.fields[name]
+                found.append(name)
+            else:
+                found += self._take_out_of(name, parts)
         return found
+
+    def _take_out_of(self, name: str, parts: frozenset[str]) -> list[str]:
+        try:
+            value = _options_decoder.decode(self.fields[name]) or {}
+        except msgspec.DecodeError:  # no object: the engine says what is wrong with it
+            return []
+        found = sorted(parts & value.keys())
+        if found:
+            kept = {one: raw for one, raw in value.items() if one not in parts}
+            self.fields[name] = msgspec.Raw(_encoder.encode(kept))
+        return [f"{name}.{one}" for one in found]
 
     def cap(self, tokens: int) -> None:
         """Has each of its choices end after so many tokens at most."""
@@ -170,18 +186,20 @@ def read_ask(body: bytes, path: str) -> Ask:
         inline = tuple(len(one) for one in _INLINE.findall(body))
     stream_raw = fields.get("stream")
     if stream_raw is None:
-        return Ask(path, model, False, False, fields, None, size, sum(inline), len(inline), media.may_hold_urls(body))
+        return Ask(path, model, False, False, fields, None, size, sum(inline), len(inline), media.may_be_held(body))
     try:
         stream = bool(_flag_decoder.decode(stream_raw))
     except msgspec.DecodeError as error:
         raise _bad("`stream` must be true or false.", "stream") from error
     options = _read_options(fields) if stream else None
     wanted = options is not None and bytes(options.get("include_usage", b"")).strip() == b"true"
-    return Ask(path, model, stream, wanted, fields, options, size, sum(inline), len(inline), media.may_hold_urls(body))
+    return Ask(path, model, stream, wanted, fields, options, size, sum(inline), len(inline), media.may_be_held(body))
 
 
-def check_media(ask: Ask, domains: Sequence[str]) -> None:
-    """Raises GatewayError 400 for an address that the engine would have to fetch from somewhere not allowed."""
+def check_media(ask: Ask, domains: Sequence[str]) -> list[str]:
+    """Raises GatewayError 400 for an address that the engine would have to fetch from somewhere not allowed, and for
+    tensors; takes out what would be the engine's cache key of a picture, and returns where such were."""
+    found: list[str] = []
     for name in media.FIELDS:
         raw = ask.fields.get(name)
         if raw is None:
@@ -190,9 +208,13 @@ def check_media(ask: Ask, domains: Sequence[str]) -> None:
             value = _any_decoder.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _bad(f"`{name}` can't be read: {error}.", name) from error
-        refused = media.refused_url(value, name, domains)
+        refused = media.refused(value, name, domains)
         if refused is not None:
             raise _bad(f"`{refused.param}`: {refused.why}", refused.param)
+        if media.take_out_cache_keys(value):
+            ask.fields[name] = msgspec.Raw(_encoder.encode(value))
+            found.append(f"{name}.content.{media.CACHE_KEY}")
+    return found
 
 
 def _count(raw: msgspec.Raw, most: int, field: str, *, is_bound: bool = False) -> int | None:

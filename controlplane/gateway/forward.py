@@ -42,7 +42,7 @@ class Forwarder:
         if gate is None:  # the deployment was removed while the body came
             self._meter.refused(key, call.deployment.name, 503)
             raise no_replica(call.ask.model)
-        if call.ask.may_hold_urls:
+        if call.ask.may_hold_media:
             self._check_media(call)
         if gate.degrader.level:
             gate = self._degrade(call, gate)
@@ -50,7 +50,8 @@ class Forwarder:
             call.degraded = ", ".join(filter(None, (f"model={gate.name}", call.capped)))
         ticket = gate.ticket(call.ask, key.tenant, key.tier, call.arrived_at)
         call.gate, call.ticket = gate, ticket
-        call.ignored = gate.prepare(call.ask, call.path, key.tenant_id)
+        ignored = gate.prepare(call.ask, call.path, key.tenant_id)
+        call.ignored = [*call.ignored, *ignored] if call.ignored else ignored
         client.when_gone(call.client_gone)
         limits = self._quotas.limits_of(key, gate.name)
         if limits is None:
@@ -71,7 +72,7 @@ class Forwarder:
 
     def _check_media(self, call: Call) -> None:
         try:
-            check_media(call.ask, self._media_domains)
+            call.ignored = check_media(call.ask, self._media_domains)
         except GatewayError as error:
             self._meter.refused(call.key, call.deployment.name, error.status)
             raise

@@ -226,9 +226,67 @@ async def test_what_steers_the_engine_is_never_a_clients_and_the_salt_is_the_ten
     assert "x-headworks-ignored" not in plain.headers
 
 
-async def test_another_kind_of_engine_gets_no_salt(start_gateway: StartGateway) -> None:
+async def test_what_steers_from_within_is_taken_out_too(start_gateway: StartGateway) -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    kwargs = {"enable_thinking": False, "chat_template": "{{ mine }}"}
+    messages = [{"role": "user", "content": [{"type": "text", "text": "uuid?"}, {**picture, "uuid": "theirs"}]}]
+    async with Engine() as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        got = await gateway.chat(messages=messages, chat_template_kwargs=kwargs)
+        plain = await gateway.chat(chat_template_kwargs={"enable_thinking": True})
+        odd = await gateway.chat(chat_template_kwargs=["chat_template"])
+    asked = [request.json for request in engine.requests]
+    assert asked[0]["messages"] == [{"role": "user", "content": [messages[0]["content"][0], picture]}]
+    assert asked[0]["chat_template_kwargs"] == {"enable_thinking": False}
+    told = "messages.content.uuid,chat_template_kwargs.chat_template"
+    assert (got.status, got.headers["x-headworks-ignored"]) == (200, told)
+    assert asked[1]["chat_template_kwargs"] == {"enable_thinking": True}
+    assert asked[2]["chat_template_kwargs"] == ["chat_template"], "the engine says what is wrong with it"
+    assert not {"x-headworks-ignored"} & (plain.headers.keys() | odd.headers.keys())
+
+
+async def test_a_cache_key_written_in_escapes_is_one(start_gateway: StartGateway) -> None:
+    part = b'{"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}, "\\u0075uid": "theirs"}'
+    async with Engine() as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        got = await gateway.ask(b'{"model": "chat", "messages": [{"role": "user", "content": [' + part + b"]}]}")
+    assert got.headers["x-headworks-ignored"] == "messages.content.uuid"
+    assert b"uuid" not in engine.requests[0].body and b"u0075" not in engine.requests[0].body
+
+
+async def test_tensors_are_refused(start_gateway: StartGateway) -> None:
+    async with Engine() as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        part = {"type": "image_embeds", "image_embeds": "AAAA"}
+        got = await gateway.chat(messages=[{"role": "user", "content": [part]}])
+        assert (got.status, got.code) == (400, "invalid_request")
+        assert got.json["error"]["param"] == "messages[0].content[0].type"
+    assert not engine.requests
+
+
+async def test_embeddings_get_the_tenants_salt(start_gateway: StartGateway) -> None:
+    async with Engine() as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        await gateway.ask({"model": "chat", "input": "a", "cache_salt": "theirs"}, path="/v1/embeddings")
+    assert engine.requests[0].json["cache_salt"] == "tenant-tenant-1"
+
+
+async def test_an_endpoint_of_somebody_else_gets_nothing_of_ours_and_nothing_that_steers(
+    start_gateway: StartGateway,
+) -> None:
     async with Engine() as engine:
         deployment = replace(make_deployment(engine.url), engine="external")
+        gateway = await start_gateway(make_snapshot(deployment))
+        got = await gateway.chat(
+            priority=1, cache_salt="x", models=["dear"], service_tier="priority", metadata={"a": "b"}, top_k=3
+        )
+    assert got.headers["x-headworks-ignored"] == "cache_salt,models,priority,service_tier"
+    assert engine.requests[0].json == {"model": "engine-model", "messages": [], "metadata": {"a": "b"}, "top_k": 3}
+
+
+async def test_another_kind_of_engine_gets_no_salt(start_gateway: StartGateway) -> None:
+    async with Engine() as engine:
+        deployment = replace(make_deployment(engine.url), engine="simulated")
         gateway = await start_gateway(make_snapshot(deployment))
         await gateway.chat(priority=1)
     assert engine.requests[0].json["priority"] == 1 and "cache_salt" not in engine.requests[0].json
