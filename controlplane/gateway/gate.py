@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,11 +24,12 @@ import msgspec
 from controlplane.domain import steering
 from controlplane.domain.admission.breaker import Breaker, Progress, is_back_pressure, is_failure
 from controlplane.domain.admission.engine_caches import EngineCaches
+from controlplane.domain.admission.in_time import Flow
 from controlplane.domain.admission.policy import Policy
 from controlplane.domain.admission.queueing import Admission
 from controlplane.domain.admission.seats import Seats
 from controlplane.domain.admission.ticket import Answer, Dispatch, Queued, Refusal, Ticket
-from controlplane.domain.admission.tiers import STANDARD, longest_wait_s
+from controlplane.domain.admission.tiers import INTERACTIVE, STANDARD, Tier, longest_wait_s
 from controlplane.domain.degradation import Degrader, Ladder
 from controlplane.domain.routing import RoutedDeployment, RoutedReplica
 from controlplane.gateway.asks import Ask
@@ -40,6 +42,7 @@ from controlplane.lib.upstream import Pool
 logger = logging.getLogger(__name__)
 
 NOTHING: Sequence[str] = ()
+PREFILL_AHEAD_SHARE = 0.2  # of the TTFT target: so long prompts that a replica has may take it when it gets another
 LATE_S = 0.002  # a timer may fire a little early
 TICKET_NUMBERS = itertools.count(1)
 AFFINITY_BYTES = 1024  # two requests that begin with the same so many bytes profit from the same replica
@@ -75,7 +78,6 @@ class Gate:
         self.progress: dict[str, Progress] = {}
         self.caches = EngineCaches()
         self.targets: dict[str, Target] = {}
-        self.prefill_s = 0.0  # from a seat to the first event, lately
         self.refused: dict[tuple[str, str], int] = {}  # (tier, why) -> requests
         self.finished: dict[str, int] = {}  # replica id -> exchanges that have ended
         self.seat_changes = 0
@@ -84,7 +86,8 @@ class Gate:
         self._elsewhere: Mapping[str, tuple[int, int]] = {}
         self._waiters: dict[str, asyncio.Future[Target | None]] = {}
         self.tpot_target_s, self._ttft_target_s = deployment.tpot_target_s, deployment.ttft_target_s
-        self._waits: dict[str, float] = {}
+        self._waits: dict[str, tuple[Tier, float | None]] = {}  # tier -> its rules and its target of the first token
+        self._fill_timer: asyncio.TimerHandle | None = None
         self.is_external = False
         self.is_frozen = False  # nothing changes by itself
         self._steering = self._salted = frozenset[str]()  # fields that are ours; paths that get the tenant's salt
@@ -111,12 +114,15 @@ class Gate:
             self.finished.pop(gone, None)
         self.breaker.keep_only(self.targets)
         self.caches.keep_only(self.targets)
+        ahead_s = math.inf if self._ttft_target_s is None else PREFILL_AHEAD_SHARE * self._ttft_target_s
+        self.admission.serving.prefill_ahead_s = ahead_s
+        self._set_waits()
         self.set_seats(now, deployment)
         policy = policy_of(deployment, self._own_policy)
         if policy != self._policy:
             self._policy = policy
             self._deliver(self.admission.set_policy(policy, now))
-            self.set_waits()
+            self._set_waits()
 
     def set_seats(self, now: float, deployment: RoutedDeployment | None = None) -> None:
         """Tells admission how many may run where."""
@@ -133,14 +139,6 @@ class Gate:
         capacity = {one: target.replica.kv_capacity_tokens for one, target in self.targets.items()}
         held = self.caches.added_to(self._elsewhere)
         self._deliver(self.admission.set_replicas(counts, capacity, now, held))
-        self.set_waits()
-
-    def set_waits(self) -> None:
-        """Works out how long a request of each tier may wait now."""
-        targets = {"interactive": self._ttft_target_s}
-        self._waits = {
-            name: longest_wait_s(tier, targets.get(name), self.prefill_s) for name, tier in self._policy.tiers.items()
-        }
 
     def close(self, now: float) -> None:
         """The deployment has left the snapshot: nothing new, and whoever waits is told."""
@@ -196,8 +194,9 @@ class Gate:
     def ticket(self, ask: Ask, tenant: str, tier: str, now: float) -> Ticket:
         """Returns the ticket of a request; raises GatewayError 400 for one that asks for too many answers."""
         tier = self.tier_of(tier)
-        sizes, wait_until = self.sizes, now + self._waits[tier]
-        prompt, output, sequences, sure = sizes.of(ask, tenant, self.admission.serving.largest)
+        serving, (rules, ttft_s) = self.admission.serving, self._waits[tier]
+        prompt, output, sequences, sure = self.sizes.of(ask, tenant, serving.largest)
+        wait_until = now + longest_wait_s(rules, ttft_s, serving.prefill.high_s(prompt) if ttft_s else 0.0)
         affinity = ask.affinity(tenant, AFFINITY_BYTES) if self._affine else ""
         number = str(next(TICKET_NUMBERS))
         size = ask.body_bytes
@@ -225,6 +224,7 @@ class Gate:
                 return self.targets[answer.replica_id]
             case Refusal():
                 raise self._refusal(answer)
+        self._plan_fill(now)
         return await self._wait(ticket, now)
 
     def leave(self, ticket: Ticket, used_tokens: int | None = None) -> None:
@@ -241,6 +241,8 @@ class Gate:
             waiter.set_result(None)
         if answers:
             self._deliver(answers)
+        if admission.queue.count:
+            self._plan_fill(now)
 
     def answered(self, replica_id: str, status: int | None, broken: bool, now: float) -> None:
         """Takes how an exchange ended, for the breaker; None = it tells nothing of the replica."""
@@ -252,6 +254,16 @@ class Gate:
         elif (rest_s := self.breaker.failed(replica_id)) is not None:
             logger.warning("replica %s of %s fails again and again; it rests for %.0f s", replica_id, self.name, rest_s)
             self.rest(replica_id, rest_s, now)
+
+    def learn_prefill(self, ticket: Ticket, first_at: float | None) -> None:
+        """Takes when the first event of a stream came."""
+        if first_at is not None and ticket.seated_at:
+            self.admission.serving.prefill.learn(ticket.prompt_tokens, first_at - ticket.seated_at)
+
+    def flow(self, streams: int, events: int) -> Flow:
+        """Returns what one second of a replica says of its pace."""
+        admission = self.admission
+        return Flow(streams, events, max(0.0, admission.hold.seconds - admission.serving.prefill.seconds))
 
     def count_refused(self, tier: str, why: str) -> None:
         """Counts a request that gets no answer from here."""
@@ -297,3 +309,20 @@ class Gate:
         self.count_refused(ticket.tier, answer.code)
         waited_s = time.monotonic() - ticket.arrived_at
         return refusal_error(answer, self.name, waited_s, self._refused_status)
+
+    def _set_waits(self) -> None:
+        target_s = self._ttft_target_s
+        tiers = self._policy.tiers.values()
+        self._waits = {tier.name: (tier, target_s if tier.name == INTERACTIVE.name else None) for tier in tiers}
+
+    def _plan_fill(self, now: float) -> None:
+        """Comes back when a seat is given away though nobody ends (see `Admission.next_fill_at`)."""
+        at = self.admission.next_fill_at(now)
+        if at is not None and self._fill_timer is None:
+            self._fill_timer = asyncio.get_running_loop().call_later(at - now + LATE_S, self._fill)
+
+    def _fill(self) -> None:
+        self._fill_timer, now = None, time.monotonic()
+        if self.admission.queue.count:
+            self._deliver(self.admission.fill(now))
+            self._plan_fill(now)

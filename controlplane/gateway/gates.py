@@ -116,6 +116,8 @@ class Gates:
                 second.streams += live.wants_stream
             else:
                 came = events.events - live.events_looked_at
+                if came and not live.events_looked_at:
+                    live.gate.learn_prefill(live.ticket, live.relay.first_at)
                 second.moved = second.moved or came > 0
                 if not live.relay.waits_for_client:
                     second.streams += 1
@@ -176,7 +178,7 @@ class Gates:
                 engine_waiting=sample.waiting,
                 kv_usage=sample.kv_usage,
                 preemptions=cache.preempted_by_now(sample.preempted),
-                tpot_s=second.flowing / second.events if second.events and second.flowing else None,
+                flow=gate.flow(second.flowing, second.events),
                 tpot_target_s=gate.tpot_target_s,
                 tokens_per_s=series.last_output_tokens if series is not None and second.running else None,
             )
@@ -186,5 +188,3 @@ class Gates:
                 gate.seat_changes += 1
         if changed:
             gate.set_seats(now)
-        else:
-            gate.set_waits()

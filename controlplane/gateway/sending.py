@@ -186,8 +186,8 @@ class Sender:
             call.used_tokens = (live.prompt_tokens or call.ticket.prompt_tokens) + live.output_tokens
             if relay.outcome == "whole":
                 gate.sizes.learn(call.ticket, call.ask, live.prompt_tokens, live.output_tokens)
-                if relay.first_at is not None and not call.tried:
-                    gate.prefill_s += 0.05 * (relay.first_at - call.ticket.arrived_at - call.queued_s - gate.prefill_s)
+                if not live.events_looked_at:
+                    gate.learn_prefill(call.ticket, relay.first_at)
         elif relay.upstream_status >= 400:
             call.used_tokens = 0
 

@@ -110,6 +110,16 @@ class FairQueue:
     def __len__(self) -> int:
         return self.count
 
+    def ahead_of(self, ticket: Ticket) -> int:
+        """Returns how many requests are expected to go before this one, were it appended now: those of its own tier,
+        and of the others as many as their weight lets go meanwhile."""
+        own = self.tiers[ticket.tier]
+        ahead = own.ahead_of(ticket.tenant)
+        for tier in self.tiers.values():
+            if tier is not own and tier.count:
+                ahead += min(tier.count, int((ahead + 1) * tier.weight / max(own.weight, 1e-9)))
+        return ahead
+
     def push(self, ticket: Ticket) -> None:
         """Appends a request; its tier begins at the present when nothing of it waited."""
         tier = self.tiers[ticket.tier]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -25,6 +26,7 @@ class Place:
     # what other gateway processes hold of it: `seats` and the ledger's capacity are less these
     elsewhere_seats: int = 0
     elsewhere_tokens: int = 0
+    prefilled_at: float = 0.0  # when it will have computed all prompts that it was given, one after the other
     turn: int = 0  # grows with each request that it gets, so that equals take turns
 
     settled_at: float = field(init=False)  # from then on it neither starts slowly nor rests
@@ -73,9 +75,11 @@ def choose(
     now: float,
     wanted: str = "",
     sequences: int = 1,
+    prefilled_by: float = math.inf,
 ) -> Place | None:
-    """Returns the place with the least reserved share that has a seat for each sequence and the tokens; the `wanted`
-    one when it is not much fuller; None when there is none."""
+    """Returns the place with the least reserved share that has a seat for each sequence and the tokens, and will have
+    computed the prompts that it has by `prefilled_by`; the `wanted` one when it is not much fuller; None when there is
+    none."""
     best: Place | None = None
     liked: Place | None = None
     least: float | None = None  # the load of the best one, worked out when there is something to compare it with
@@ -83,6 +87,8 @@ def choose(
         if place.running >= place.seats or (now < place.settled_at and place.free_seats(now) <= 0) or place.leaving:
             continue
         if sequences > 1 and place.free_seats(now) < seats_for(sequences, place):
+            continue
+        if place.prefilled_at > prefilled_by:
             continue
         ledger = place.ledger
         capacity = ledger.capacity_tokens

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from controlplane.domain.admission.fair_queue import FairQueue
+from controlplane.domain.admission.pace import Hold
 from controlplane.domain.admission.place import Place
 from controlplane.domain.admission.policy import Policy
 from controlplane.domain.admission.rate import Rate
@@ -26,6 +27,7 @@ from controlplane.domain.admission.tenants import Tenants
 from controlplane.domain.admission.ticket import Answer, Dispatch, Queued, Refusal, Refused, Ticket
 
 RETRY_AFTER_MOST_S = 60
+FEW = 5  # requests that have ended before the time of a seat is believed
 
 
 class Admission:
@@ -41,6 +43,7 @@ class Admission:
         self.admitted = dict.fromkeys(policy.tiers, 0)  # tier -> requests that got a seat, ever
         self.seated: dict[str, Ticket] = {}  # by id; where each sits and what it holds stands in the ticket
         self.waiting: dict[str, Ticket] = {}
+        self.hold = Hold()
         self._rate = Rate()
 
     def set_policy(self, policy: Policy, now: float) -> list[Answer]:
@@ -103,6 +106,7 @@ class Admission:
         ticket = self.seated.pop(ticket_id, None)
         if ticket is None:
             return []
+        self.hold.learn(now - ticket.seated_at)
         tenants = self.tenants
         tenants.gave_back(ticket.tenant, ticket.held_seats, self.serving.give_back(ticket))
         if used_tokens is not None:
@@ -173,6 +177,15 @@ class Admission:
         """Returns when the first waiting request expires."""
         return min((ticket.wait_until for ticket in self.waiting.values()), default=None)
 
+    def next_fill_at(self, now: float) -> float | None:
+        """Returns when a seat is given away though nobody ends: a replica has seats free, and prompts to compute first.
+        None where that is not what is waited for. Call `fill` then."""
+        if not self.queue.count or math.isinf(self.serving.prefill_ahead_s):
+            return None
+        heads = (next(tier.heads(), None) for _, tier in self.queue.in_order())
+        due = [at for head in heads if head is not None and (at := self.serving.prefilled_at(head, now)) is not None]
+        return min(due, default=None)
+
     def fill(self, now: float) -> list[Answer]:
         """Gives free seats to those that wait, in fair order."""
         answers: list[Answer] = []
@@ -235,9 +248,10 @@ class Admission:
         tenant, tenants = ticket.tenant, self.tenants
         tokens = ticket.prompt_tokens + ticket.output_tokens
         self.queue.served(ticket, tokens, tenants.weight(tenant) if tenants.shared else 1.0)
-        held_tokens = self.serving.take(ticket, place)
+        held_tokens = self.serving.take(ticket, place, now)
         tenants.took(tenant, ticket.held_seats, held_tokens)
         self.seated[ticket.id] = ticket
+        ticket.seated_at = now
         self.admitted[ticket.tier] += 1
         self._rate.add(now)
 
@@ -252,7 +266,7 @@ class Admission:
         return None
 
     def _enqueue(self, ticket: Ticket, now: float) -> list[Answer]:
-        ahead = self.queue.tiers[ticket.tier].ahead_of(ticket.tenant)
+        ahead = self.queue.ahead_of(ticket)
         self.queue.push(ticket)
         self.waiting[ticket.id] = ticket
         ticket.waited = True
@@ -283,6 +297,10 @@ class Admission:
         return self._refuse(ticket, "expired", why, now)
 
     def _expected_wait_s(self, ahead: int, now: float) -> float | None:
+        """By how long seats are held and how many there are (Little 1961); by how many a second got one lately while
+        that is not known."""
+        if self.hold.count >= FEW and self.serving.seats:
+            return (ahead + 1) * self.hold.seconds / self.serving.seats
         rate = self._rate.per_s(now)
         return ahead / rate if rate else None
 

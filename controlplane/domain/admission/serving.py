@@ -6,9 +6,11 @@ Concurrency
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 from controlplane.domain.admission import place as placing
+from controlplane.domain.admission.pace import Prefill
 from controlplane.domain.admission.place import Place
 from controlplane.domain.admission.ticket import Ticket
 
@@ -20,10 +22,23 @@ class Serving:
     """`places` maps replica id -> what is known of it. The sums are over the replicas that serve, and made anew when
     these change; None where one does not tell. `taken` are seats, those on leaving replicas too."""
 
-    __slots__ = ("_sessions", "count", "kv_tokens", "largest", "places", "seats", "settled_at", "taken")
+    __slots__ = (
+        "_sessions",
+        "count",
+        "kv_tokens",
+        "largest",
+        "places",
+        "prefill",
+        "prefill_ahead_s",
+        "seats",
+        "settled_at",
+        "taken",
+    )
 
     def __init__(self) -> None:
         self.places: dict[str, Place] = {}
+        self.prefill = Prefill()
+        self.prefill_ahead_s = math.inf  # no replica gets so many prompts at once that they take it longer than this
         self.count = 0
         self.seats = 0
         self.taken = 0
@@ -77,21 +92,38 @@ class Serving:
         places: Iterable[Place] = self.places.values()
         if ticket.avoid:
             places = [one for one in places if one.id != ticket.avoid]
-        sequences = ticket.sequences
-        return placing.choose(places, ticket.tier, tokens, tier_share, now=now, wanted=wanted, sequences=sequences)
+        return placing.choose(
+            places,
+            ticket.tier,
+            tokens,
+            tier_share,
+            now=now,
+            wanted=wanted,
+            sequences=ticket.sequences,
+            prefilled_by=max(now, now + self.prefill_ahead_s - self.prefill.slope_s * ticket.prompt_tokens),
+        )
+
+    def prefilled_at(self, ticket: Ticket, now: float) -> float | None:
+        """Returns when a replica with a free seat will have computed enough of its prompts to take this one's; None
+        where it is not that what it waits for."""
+        own_s = self.prefill.slope_s * ticket.prompt_tokens
+        ahead_s = max(0.0, self.prefill_ahead_s - own_s)
+        free = [one.prefilled_at - ahead_s for one in self.places.values() if one.free_seats(now)]
+        return min(free) if free and min(free) > now else None
 
     def never_fits(self, ticket: Ticket) -> bool:
         """Whether even an empty replica, the largest, could not hold what a request is sure to need."""
         capacity = self.largest
         return capacity is not None and (ticket.prompt_tokens > capacity or ticket.sure_tokens > capacity)
 
-    def take(self, ticket: Ticket, place: Place) -> int:
+    def take(self, ticket: Ticket, place: Place, now: float) -> int:
         """Seats a request and returns the KV tokens that it holds from now on."""
         tokens = placing.at_most(ticket.prompt_tokens + ticket.output_tokens, place)
         seats = ticket.held_seats = 1 if ticket.sequences == 1 else placing.seats_for(ticket.sequences, place)
         place.running += seats
         self.taken += seats
         place.turn += 1
+        place.prefilled_at = max(now, place.prefilled_at) + self.prefill.slope_s * ticket.prompt_tokens
         place.ledger.add(ticket.tier, tokens)
         ticket.replica_id, ticket.held_tokens = place.id, tokens
         if ticket.affinity:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from controlplane.domain.admission.in_time import Flow
 from controlplane.domain.admission.rate import Rate
 from controlplane.domain.admission.seats import DOWN_PAUSE_S, SeatLimits, Seats, Signals
 from controlplane.domain.admission.tiers import BATCH, INTERACTIVE, longest_wait_s, total_limit_s
@@ -9,18 +10,36 @@ from controlplane.domain.admission.tiers import BATCH, INTERACTIVE, longest_wait
 LIMITS = SeatLimits(16, 48)
 
 
+def make_flow(tpot_s: float, streams: int = 20) -> Flow:
+    return Flow(streams, round(streams / tpot_s), decode_s=2.0)
+
+
 @pytest.mark.parametrize(
     ("signals", "why"),
     [
         (Signals(40, kv_usage=0.95), "95% of the KV cache"),
         (Signals(40, preemptions=2), "preempted 2 requests"),
-        (Signals(40, tpot_s=0.06, tpot_target_s=0.05), "60 ms, the target is 50 ms"),
-        (Signals(40, engine_waiting=3), "3 requests wait in the engine"),
     ],
 )
 def test_a_replica_that_suffers_gets_an_eighth_less(signals: Signals, why: str) -> None:
     change = Seats(LIMITS, 40).adjust(signals, 0.0)
     assert (change.before, change.after) == (40, 35) and why in change.why
+
+
+def test_requests_that_wait_in_the_engine_for_longer_than_a_step_mean_too_many_seats() -> None:
+    seats, waits = Seats(LIMITS, 40), Signals(40, engine_waiting=6)
+    assert seats.adjust(waits, 0.0).after == 40
+    assert seats.adjust(Signals(40, engine_waiting=0), 1.0).after == 41
+    assert seats.adjust(waits, 2.0).after == 41
+    change = seats.adjust(waits, 3.0)
+    assert (change.before, change.after) == (41, 36) and "6 requests wait in the engine" in change.why
+
+
+def test_a_few_that_wait_for_the_next_step_mean_nothing() -> None:
+    seats = Seats(SeatLimits(4, 40), 40)
+    for at in range(10):
+        seats.adjust(Signals(40, engine_waiting=3), float(at))
+    assert seats.now == 40
 
 
 def test_it_is_lowered_once_in_a_while_for_what_runs_takes_time_to_end() -> None:
@@ -35,13 +54,13 @@ def test_it_is_lowered_once_in_a_while_for_what_runs_takes_time_to_end() -> None
 def test_with_every_seat_taken_and_room_it_gets_one_more_a_second() -> None:
     seats = Seats(LIMITS, 16)
     for at in range(10):
-        seats.adjust(Signals(seats.now, kv_usage=0.5, tpot_s=0.02, tpot_target_s=0.05), float(at))
+        seats.adjust(Signals(seats.now, kv_usage=0.5, flow=make_flow(0.02), tpot_target_s=0.05), float(at))
     assert seats.now == 26
 
 
 @pytest.mark.parametrize(
     "signals",
-    [Signals(10), Signals(20, kv_usage=0.85), Signals(20, tpot_s=0.048, tpot_target_s=0.05)],
+    [Signals(10), Signals(20, kv_usage=0.85), Signals(20, flow=make_flow(0.04), tpot_target_s=0.05)],
     ids=["free seats", "no memory", "no time"],
 )
 def test_without_need_or_room_nothing_changes(signals: Signals) -> None:
@@ -124,7 +143,7 @@ def run_streams(knee: int, seconds: int) -> Seats:
     seats = Seats.start(SeatLimits(4, 512))
     for at in range(seconds):
         tokens_per_s = 25.0 * min(seats.now, knee)
-        seats.adjust(Signals(seats.now, tokens_per_s=tokens_per_s, tpot_s=seats.now / tokens_per_s), float(at))
+        seats.adjust(Signals(seats.now, tokens_per_s=tokens_per_s, flow=Flow(seats.now, int(tokens_per_s))), float(at))
     return seats
 
 
@@ -135,3 +154,53 @@ def test_seats_double_every_second_while_streams_are_as_fast_as_before() -> None
 @pytest.mark.parametrize("knee", [16, 64, 200])
 def test_the_knee_is_found_as_well_where_streams_show_their_pace(knee: int) -> None:
     assert 0.75 * knee <= run_streams(knee, 600).now <= 2.0 * knee
+
+
+def test_late_tokens_lower_the_seats_at_once_and_by_as_much_as_they_are_late() -> None:
+    seats = Seats(SeatLimits(4, 64), 40)
+    change = seats.adjust(Signals(40, flow=make_flow(0.1), tpot_target_s=0.05), 0.0)
+    assert change.after == 15 and "100 ms, the target is 50 ms" in change.why
+
+
+def test_they_are_lowered_once_until_those_who_run_beyond_them_have_ended() -> None:
+    seats = Seats(SeatLimits(4, 64), 40)
+    for at in range(5):
+        seats.adjust(Signals(40 - 4 * at, flow=make_flow(0.1), tpot_target_s=0.05), float(at))
+    assert seats.now == 15
+    for at in range(5, 9):
+        seats.adjust(Signals(15, flow=make_flow(0.08), tpot_target_s=0.05), float(at))
+    assert seats.now == 7, "still late with what may run: lowered again"
+
+
+def test_when_tokens_come_in_time_again_seats_come_back_within_seconds() -> None:
+    seats = Seats(SeatLimits(4, 64), 40)
+    seats.adjust(Signals(40, flow=make_flow(0.1), tpot_target_s=0.05), 0.0)
+    for at in range(1, 12):
+        seats.adjust(Signals(seats.now, flow=make_flow(0.02), tpot_target_s=0.05), float(at))
+    assert seats.now >= 40
+
+
+def test_without_a_promise_late_tokens_lower_nothing() -> None:
+    seats = Seats(SeatLimits(4, 64), 40)
+    seats.adjust(Signals(40, flow=make_flow(9.0)), 0.0)
+    assert seats.now >= 40
+
+
+def test_one_second_with_a_long_prompt_in_it_is_none_to_judge_long_streams_by() -> None:
+    """Streams of 12 s: a second in which hardly a token came leaves the mean of each of them in time."""
+    seats = Seats(SeatLimits(4, 16), 16)
+    for at in range(60):
+        tpot_s = 0.25 if at % 10 == 9 else 0.03
+        flow = Flow(16, round(16 / tpot_s), decode_s=12.0)
+        seats.adjust(Signals(16, flow=flow, tpot_target_s=0.08), float(at))
+    assert seats.now == 16
+
+
+def test_a_knee_that_is_confirmed_is_questioned_ever_more_seldom() -> None:
+    seats = Seats.start(SeatLimits(4, 256))
+    trials: list[float] = []
+    for at in range(2000):
+        seats.adjust(Signals(seats.now, tokens_per_s=25.0 * min(seats.now, 16)), float(at))
+        if seats.trial is not None and (not trials or trials[-1] != seats.trial.since):
+            trials.append(seats.trial.since)
+    assert 3 <= len(trials) <= 8, trials
