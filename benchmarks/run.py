@@ -27,6 +27,7 @@ PARTS = {
     "ledger": "how far the memory ledger is from what engines logged",
     "performance_model": "how far the latency model is from what was published",
     "open_streams": "memory of the gateway with 2,000 open streams",
+    "take_over": "how long nothing is answered when a gateway process dies or hangs",
     "parallelism": "whether the advice on parallelism is what was measured",
 }
 ARGUMENTS = {"reports": ["--nodes", "200", "--json"], "ledger": [], "performance_model": []}

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
 
+from controlplane.gateway import watching
 from controlplane.gateway.asks import read_ask
 from controlplane.gateway.client import EXTENSION, Client, Headers, Receive, Scope, Send
 from controlplane.gateway.errors import GatewayError, loop, stopping, too_large
@@ -148,6 +149,8 @@ class Gateway:
             raise _wrong_method("GET") if known else _unknown_path(path)
         if path == "/metrics":
             status, kind, body = await self._figures(scope, is_inside=is_inside)
+        elif is_inside and path == watching.ADDRESS and self._owners.members is not None:
+            status, kind, body = 200, b"application/json", msgspec.json.encode(self._owners.members.says())
         else:
             status, kind, body = self._look_up(path, authorization)
         headers: Headers = [(b"content-type", kind), (b"x-headworks-request-id", request_id.encode())]

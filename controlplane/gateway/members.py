@@ -1,15 +1,17 @@
 """The other gateway processes: who lives, how they are reached, what they still hold of deployments that moved.
 
 Guarantees
-    A process counts while a connection to it stands on which nothing is said: its death is known as soon as the kernel
-    closes that, and one that refuses connections is dead at once. It must also have beaten lately in Valkey: processes
-    of other machines within its time to live, those of the same parent within `SILENT_S` (a machine that is short of
-    CPU shall not move deployments to and fro).
-    Without Valkey the list stays as it was, less the dead, and processes of the same parent still find each other by
-    their sockets' folder.
-    A new process is `joining` for `JOINING_S`, so that the others can tell it beforehand what they hold.
+    A process counts while a connection to it stands and it answers there (`watching`): its death is known as soon as
+    the kernel closes that, and one that refuses connections is dead at once. Those of other machines must also have
+    beaten in Valkey within its time to live.
+    Without Valkey the list stays as it was, less the dead and the hung, and processes of the same parent still find
+    each other by their sockets' folder.
+    Each tells the others all that runs in it, so that whoever owns a deployment next knows what its replicas still
+    work on; also what a process that hangs had said last. A new process is `joining` for `JOINING_S`, so that it hears
+    that before it owns anything.
 Concurrency
-    One event loop. `run` is one task; a connection to each process is made by a task of its own.
+    One event loop. `run` is one task, in which Valkey is asked beside the processes, so that it may hang; a connection
+    to each process is made by a task of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -33,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 BEAT_S = 0.4
 VALKEY_LIMIT_S = 1.0
-SILENT_S = 5.0
+SILENT_IN_VALKEY_S = 5.0
 FORGOTTEN_QUIET_S = 30
 JOINING_S = 1.0
 SOCKET = ".sock"
@@ -51,7 +53,7 @@ class Members:
         folder: Path | None,
         *,
         on_change: Callable[[], None],
-        holds: Callable[[Iterable[str]], Held],
+        holds: Callable[[], Held],
         on_held: Callable[[Held], None],
     ) -> None:
         self.me = me
@@ -66,6 +68,7 @@ class Members:
         self._hung: list[PeerPool] = []  # of processes that have just been given up although they took connections
         self._forgotten: list[PeerPool] = []  # what runs there may end by itself
         self._joined_at = time.monotonic()
+        self._watched_at = self._joined_at
         self._looked = False
         self._news = asyncio.Event()
 
@@ -100,12 +103,14 @@ class Members:
 
     async def run(self, client: redis.asyncio.Redis) -> None:
         """Beats and looks; ends only when cancelled."""
-        while True:
-            await self.look(client)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(BEAT_S):
-                    await self._news.wait()
-            self._news.clear()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch())
+            while True:
+                await self.look(client)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(BEAT_S):
+                        await self._news.wait()
+                self._news.clear()
 
     async def look(self, client: redis.asyncio.Redis) -> None:
         """Says once that we live, and takes over who else does."""
@@ -114,22 +119,42 @@ class Members:
         if self.me.state == "joining" and (has_waited or (self._looked and not self._others_are_active())):
             self.me = msgspec.structs.replace(self.me, state="active")
         self._looked = True
-        self.me = msgspec.structs.replace(self.me, held=self._holds(self._future_ids()))
         beaten: gateway_members.Beaten | None = None
         try:
             async with asyncio.timeout(VALKEY_LIMIT_S):
-                beaten = await gateway_members.beat(client, self.me)
+                beaten = await gateway_members.beat(client, self.says())
         except valkey.ERRORS as error:
             if self.valkey_up:
                 logger.warning("Valkey does not answer (%s); going on with the processes that are known", error)
         self.valkey_up = beaten is not None
         self._take(beaten, time.monotonic())
         self._count()
-        while self._hung:  # only now, when the owners of before are not asked again
-            self._hung.pop().give_up()
+        self._give_up_hung()
         await self._connect_all()
         self._count()
-        self._tell_held()
+
+    def says(self) -> Member:
+        """Returns what this process says of itself now."""
+        self.me = msgspec.structs.replace(self.me, held=self._holds(), said=self.me.said + 1)
+        return self.me
+
+    async def _watch(self) -> None:
+        """Asks all others again and again, and gives up those that hang."""
+        while True:
+            await asyncio.sleep(BEAT_S)
+            self.watch(time.monotonic())
+
+    def watch(self, now: float) -> None:
+        """Asks all others once; what they have answered while we were late ourselves may not have been read yet."""
+        late_s = max(0.0, now - self._watched_at - 2 * BEAT_S)
+        self._watched_at = now
+        self._hung += [known.peer.pool for known in self._known.values() if known.look(now, late_s)]
+        self._count()
+        self._give_up_hung()
+
+    def _give_up_hung(self) -> None:
+        while self._hung:  # only when the owners of before are not asked again
+            self._hung.pop().give_up()
 
     async def leave(self, client: redis.asyncio.Redis) -> None:
         """Says that we own nothing any more, before the others find our door closed."""
@@ -170,12 +195,7 @@ class Members:
             member_id = known.peer.id
             if beaten is None or member_id in found:
                 known.beaten_at = now
-            elif member_id in near:
-                if now - known.beaten_at > SILENT_S and known.is_up:
-                    logger.warning("the gateway process %s has said nothing for %g s", member_id, SILENT_S)
-                    known.down()
-                    self._hung.append(known.peer.pool)
-            elif beaten.on_time or now - known.beaten_at > SILENT_S:
+            elif member_id not in near and (beaten.on_time or now - known.beaten_at > SILENT_IN_VALKEY_S):
                 self._forget(known)
 
     def _reaches(self, member: Member) -> bool:
@@ -195,7 +215,7 @@ class Members:
     def _know(self, member: Member, now: float) -> None:
         known = self._known.get(member.id)
         if known is not None:
-            known.member = member
+            known.told(member)
             return
         path = member.path if member.group and member.group == self.me.group else ""
         self._known[member.id] = Known(member, path, now, self._count)
@@ -215,11 +235,6 @@ class Members:
     def _others_are_active(self) -> bool:
         return any(one.is_up and one.member.state == "active" for one in self._known.values())
 
-    def _future_ids(self) -> tuple[str, ...]:
-        """Those that will own deployments once everybody has joined."""
-        living = [self.me, *(one.member for one in self._known.values() if one.is_up)]
-        return tuple(sorted(one.id for one in living if one.state != "leaving"))
-
     def _count(self) -> None:
         living = [self.me, *(one.member for one in self._known.values() if one.is_up)]
         staying = [one for one in living if one.state != "leaving"]
@@ -229,11 +244,12 @@ class Members:
             logger.info("deployments are shared out among the gateway processes %s", ", ".join(ids))
             self.ids = ids
             self._on_change()
+        self._tell_held()
 
     def _tell_held(self) -> None:
         held: Held = {}
         for known in self._known.values():
-            if known.is_up or known.member.state == "leaving":  # its door is closed then
+            if known.is_up or known.is_hung or known.member.state == "leaving":  # its door is closed then
                 for replica_id, (requests, tokens) in known.member.held.items():
                     before = held.get(replica_id, (0, 0))
                     held[replica_id] = (before[0] + requests, before[1] + tokens)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+import time
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MOST_OWNERS_ASKED = 4
+OWNERS_ASKED_AT_ONCE = 3  # the dead one, the next, and the one that this says owns it by now
+AGAIN_S = 0.05
+TAKE_OVER_S = 2.0  # for so long after the first failure the owner of then is looked for
 ADDRESS = "/v1"
 
 __all__ = ["Owners", "Peer"]
@@ -72,20 +75,19 @@ class Owners:
             if gate.admission.queue.count and self.is_elsewhere(name):
                 gate.let_go()
 
-    def holds(self, ids: Iterable[str]) -> Held:
-        """Returns what runs here of deployments that, with these processes, others own."""
-        assert self.members is not None
-        ids, me = tuple(ids), self.members.me.id
-        held: Held = {}
-        for name, gate in self._gates.by_name.items():
-            running = [place for place in gate.admission.places.values() if place.running]
-            if running and owner(name, ids) != me:
-                held.update({place.id: (place.running, place.ledger.reserved_tokens) for place in running})
-        return held
+    def holds(self) -> Held:
+        """Returns what runs here."""
+        return {
+            place.id: (place.running, place.ledger.reserved_tokens)
+            for gate in self._gates.by_name.values()
+            for place in gate.admission.places.values()
+            if place.running
+        }
 
     async def answer(self, call: Call, serve: Callable[[Call], Awaitable[None]]) -> None:
         """Has a call answered, here or elsewhere, whichever process owns its deployment by now; raises GatewayError."""
-        for _ in range(MOST_OWNERS_ASKED):
+        asked, until = 0, 0.0
+        while not asked or time.monotonic() < until:
             peer = self.elsewhere(call.deployment.name)
             if peer is None:
                 try:
@@ -95,6 +97,10 @@ class Owners:
                 return
             if await self.pass_on(call, peer, []):
                 return
+            asked += 1
+            until = until or time.monotonic() + TAKE_OVER_S
+            if asked >= OWNERS_ASKED_AT_ONCE:
+                await asyncio.sleep(AGAIN_S)
         raise no_owner(call.ask.model)
 
     async def pass_on(self, call: Call, peer: Peer, headers: Headers) -> bool:

@@ -39,7 +39,7 @@ class Member(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a gateway process says of itself. `path` is its socket for processes of the same `group` (those that one
     parent has started), `address` (host, port) the one for all others, which have to show `token` there.
 
-    `held` is what still runs here of deployments that others own: replica id -> (requests, KV tokens).
+    `held` is what runs here: replica id -> (requests, KV tokens). Of what is `said`, the highest number is the newest.
     """
 
     id: str
@@ -49,6 +49,7 @@ class Member(msgspec.Struct, frozen=True, omit_defaults=True):
     address: tuple[str, int] | None = None
     token: str = ""
     held: dict[str, tuple[int, int]] = {}
+    said: int = 0
 
 
 @dataclass(frozen=True, slots=True)

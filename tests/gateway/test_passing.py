@@ -147,19 +147,3 @@ async def test_nothing_is_lost_when_one_process_is_told_to_end(tmp_path: Path) -
             assert rest.endswith(b"0\r\n\r\n")
         await until(lambda: owning.pid not in group.pids())
         assert len(await group.workers()) == 2
-
-
-@pytest.mark.services
-async def test_what_a_hung_owner_does_not_answer_is_answered_by_the_next(tmp_path: Path, valkey_server: str) -> None:
-    async with Engine() as engine:
-        snapshot = make_snapshot(make_deployment(engine.url))
-        async with several(tmp_path, snapshot, REDIS_URL=valkey_server) as group:
-            owning, other = owner_first(await group.workers(), "chat")
-            line = await group.line_to(other)
-            owning.kill(signal.SIGSTOP)
-            try:
-                answered = await asyncio.wait_for(line.ask(CHAT), 15)
-                assert answered.status == 200
-            finally:
-                owning.kill(signal.SIGCONT)
-            await group.workers()
