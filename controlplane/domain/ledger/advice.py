@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from controlplane.domain.footprint.hybrid import KvLayout
 from controlplane.domain.ledger.budget import Budget
 from controlplane.domain.ledger.setup import Setup
-from controlplane.domain.specs import precision
 
 GIB = 2**30
 _LARGE_KV_SHARE = 0.45  # practitioners keep the cache below 40 to 50 % of a card while activations are not known
@@ -41,10 +40,6 @@ def give(setup: Setup, budget: Budget, layout: KvLayout) -> tuple[Advice, ...]:
     total, available = budget.total_bytes, budget.available_bytes
     if total and available is not None:
         found.extend(_shares(setup, budget, total, available))
-    if setup.card.facts is not None:
-        support = precision.support(setup.precision, setup.card.facts)
-        if support.level == "none":
-            found.append(Advice("precision_not_supported", "quantization", support.why))
     limit = setup.model.max_position_embeddings
     if setup.length_was_given and limit is not None and setup.max_model_len > limit:
         sentence = (

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from controlplane.domain.errors import RefusedError
-from controlplane.domain.footprint import sparse_latent
+from controlplane.domain.footprint import card_formats, sparse_latent
 from controlplane.domain.footprint.cards import Card
 from controlplane.domain.footprint.engine_rules import EngineRules
 from controlplane.domain.ledger import defaults
@@ -149,11 +149,11 @@ def resolve(model: ModelFacts, precision: Precision, card: Card, rules: EngineRu
 
 
 def _as_kept(precision: Precision, model: ModelFacts, card: Card, rules: EngineRules, notes: list[str]) -> Precision:
-    """The precision with the cache as this engine keeps it on this card."""
+    """The precision as this engine calculates on this card, and with the cache as it keeps it there."""
+    precision, fallen_back = card_formats.as_calculated(precision, model.family, card.facts, rules)
     capability = card.facts.compute_capability if card.facts is not None else None
     kept, note = sparse_latent.of_engine(precision.kv, rules, capability, model.family)
-    if note:
-        notes.append(note)
+    notes.extend(sentence for sentence in (fallen_back, note) if sentence)
     return replace(precision, kv=kept)
 
 

@@ -77,7 +77,9 @@ def by_precision(split: Split, precision: Precision, hardware: Hardware) -> Reje
 def by_memory(split: Split, ledger: Ledger, request_tokens: float) -> Rejection | None:
     """What does not fit, with the sum that fails; None where it fits. `request_tokens`: a mean prompt and answer."""
     if not ledger.verdict.fits:
-        return Rejection(split, "memory", ledger.verdict.sentence)
+        return Rejection(
+            split, "precision" if ledger.verdict.reason == "precision" else "memory", ledger.verdict.sentence
+        )
     longest = ledger.setup.max_model_len
     if longest < request_tokens:
         reason = f"A mean request has {request_tokens:.0f} tokens, and at most {longest} are served."

@@ -50,21 +50,21 @@ FORMATS: dict[str, Format] = {
         Format("fp8_block", "FP8 in blocks of 128 x 128", 8, group=128 * 128, scale_bits=32, native="fp8"),
         Format("mxfp8", "MXFP8", 8, group=32, scale_bits=8, native="fp8"),
         Format("int8", "INT8", 8, native="int8"),
-        Format("int8_w8a16", "INT8 weights alone", 8, group=128, unpacked_in_kernel=True),
-        Format("int8_experts", "INT8 experts", 8, unpacked_in_kernel=True, scope="experts"),
+        Format("int8_w8a16", "INT8 weights alone", 8, group=128, unpacked_in_kernel=True, least_capability=7.0),
+        Format("int8_experts", "INT8 experts", 8, unpacked_in_kernel=True, scope="experts", least_capability=8.0),
         Format("int4", "INT4", 4, group=128, unpacked_in_kernel=True),
         Format("int4_awq", "INT4 (AWQ)", 4, group=128, zero_point_bits=4, unpacked_in_kernel=True),
         Format(
             "int4_gptq", "INT4 (GPTQ)", 4, group=128, zero_point_bits=4, unpacked_in_kernel=True, least_capability=6.0
         ),
-        Format("int3", "INT3", 3, group=128, zero_point_bits=3, unpacked_in_kernel=True),
-        Format("int2", "INT2", 2, group=128, zero_point_bits=2, unpacked_in_kernel=True),
+        Format("int3", "INT3", 3, group=128, zero_point_bits=3, unpacked_in_kernel=True, least_capability=6.0),
+        Format("int2", "INT2", 2, group=128, zero_point_bits=2, unpacked_in_kernel=True, least_capability=6.0),
         Format("mxfp4", "MXFP4", 4, group=32, scale_bits=8, native="fp4", least_capability=8.0),
         Format("nvfp4", "NVFP4", 4, group=16, scale_bits=8, native="fp4"),
         Format(
             "bnb_nf4", "bitsandbytes 4 bit", 4, group=64, scale_bits=32, unpacked_in_kernel=True, least_capability=7.0
         ),
-        Format("bnb_int8", "bitsandbytes 8 bit", 8, native="int8"),
+        Format("bnb_int8", "bitsandbytes 8 bit", 8, native="int8", least_capability=7.0),
     )
 }
 

@@ -30,7 +30,7 @@ _DTYPE_BITS = {"bf16": 16, "fp16": 16, "fp32": 32}
 @dataclass(frozen=True, slots=True)
 class Precision:
     """What the weights are stored in and what is calculated in. `plain_dtype` is the data type of everything that is
-    not quantized, and of activations: bf16, fp16 or fp32."""
+    not quantized, and of activations: bf16, fp16 or fp32; `dtype_asked` whether somebody asked for that one."""
 
     weights: Format
     plain_dtype: Unit
@@ -38,6 +38,7 @@ class Precision:
     group: int | None = None
     scope: Scope = "linear"
     assumptions: tuple[str, ...] = ()
+    dtype_asked: bool = False
 
     @property
     def quantized(self) -> bool:
@@ -105,6 +106,11 @@ def parse(dtype: str | None, quantization: str | None, kv_cache_dtype: str | Non
     `dtype` may name a quantization too (`fp8`, `nvfp4`), as published measurements do. Raises RefusedError naming
     `dtype`, `quantization` or `kv_cache_dtype`.
     """
+    plain = _text("dtype", dtype) in _DTYPES or _text("quantization", quantization) in _DTYPES
+    return replace(_parsed(dtype, quantization, kv_cache_dtype, facts), dtype_asked=plain)
+
+
+def _parsed(dtype: str | None, quantization: str | None, kv_cache_dtype: str | None, facts: ModelFacts) -> Precision:
     asked_dtype, asked = _text("dtype", dtype), _text("quantization", quantization)
     asked, vague = _VAGUE.get(asked, asked), asked
     plain: Unit = _model_dtype(facts)
@@ -228,6 +234,8 @@ def support(precision: Precision, accelerator: AcceleratorFacts) -> Support:
     if not precision.quantized:
         if unit == "fp32" or getattr(accelerator, _UNIT_FIGURES[unit]):
             return Support("native", f"{card} calculates in {precision.weights.label}.")
+        if unit == "bf16" and not precision.dtype_asked and accelerator.vendor.lower() == "nvidia":
+            return Support("native", f"{card} has no BF16; engines take FP16 instead.")
         return Support("none", f"{card} has no {precision.weights.label}; use FP16.")
     if not precision.weights.unpacked_in_kernel and getattr(accelerator, _UNIT_FIGURES[unit]):
         return Support("native", f"{card} multiplies {precision.weights.label} as it is stored.")

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from controlplane.domain.footprint import cards
 from controlplane.domain.ledger import advice, result
 from controlplane.domain.ledger.advice import Starting
 from tests.domain.ledger.setups import GIB, make_setup
@@ -33,11 +32,6 @@ def test_graphs_beside_the_budget_need_their_room() -> None:
     assert "graphs_beside_budget" in codes(utilization=1.0)
     assert "graphs_beside_budget" not in codes(utilization=0.9)
     assert "graphs_beside_budget" not in codes(utilization=1.0, enforce_eager=True)
-
-
-def test_a_precision_that_the_card_does_not_run_is_told() -> None:
-    assert "precision_not_supported" in codes(card=cards.resolve("V100 32GB", None), quantization="awq")
-    assert "precision_not_supported" not in codes(card=cards.resolve("A100 80GB", None), quantization="awq")
 
 
 def test_full_cards_are_told() -> None:
