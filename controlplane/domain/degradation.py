@@ -1,8 +1,8 @@
 """The degradation ladder: what a saturated deployment does less well, so that it need not refuse.
 
-One signal (`saturation`) of 1.0 or more means saturated. While it lasts the deployment climbs its ladder one step at a
-time; when the load is clearly lower for long enough it comes down step by step. Steps that are climbed apply together,
-each to its own tiers. A client may opt out of answers that are worse; it then waits, or is refused.
+One signal (`saturation`): at 1.0 requests are refused, so from 0.8 on the ladder is climbed, one step at a time as long
+as that lasts; when the load is clearly lower for long enough it is left step by step. Steps that are climbed apply
+together, each to its own tiers. A client may opt out of answers that are worse; it then waits, or is refused.
 
 Does not do
     I/O and clocks: `now` is seconds of one monotonic clock. Metrics and journal are the caller's, from `Change`.
@@ -18,9 +18,9 @@ from typing import Literal
 KINDS = ("cap_tokens", "divert", "shed")
 Cause = Literal["queue_wait", "kv", "refusals", "unknown"]
 
-KV_WATERMARK = 0.95  # part of the KV cache that is in use
+KV_STEP_ON = 0.90  # part of the KV cache in use at which the ladder is climbed; engines are well used below it
 REFUSED_WATERMARK = 0.05  # part of the requests that were refused for want of room
-RAISE_AT, LOWER_AT = 1.0, 0.7
+RAISE_AT, LOWER_AT = 0.8, 0.6
 RAISE_AFTER_S, LOWER_AFTER_S = 5.0, 15.0  # it must last so long, and as long since the last change
 SMOOTH_S = 5.0  # e-folding time of the signal
 CAP_TOKENS = 512
@@ -76,6 +76,7 @@ class Change:
     step: Step  # that was climbed, or left
     why: str
     numbers: Mapping[str, float]
+    tiers: tuple[str, ...] = ()  # that climbed or left it
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class LevelChange:
     kind: str
     why: str
     saturation: float
+    tiers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,20 +117,28 @@ class Outcome:
 
 def saturation(signal: Signal) -> Saturation:
     """Returns how near a deployment is to its limits, by the one that is reached most."""
-    parts: list[tuple[float | None, float, Cause]] = [
-        (signal.wait_ratio, 1.0, "queue_wait"),
-        (signal.kv_usage, KV_WATERMARK, "kv"),
-        (signal.refused_ratio, REFUSED_WATERMARK, "refusals"),
+    refused = None if signal.refused_ratio is None else signal.refused_ratio / REFUSED_WATERMARK
+    parts: list[tuple[float | None, Cause]] = [
+        (signal.wait_ratio, "queue_wait"),
+        (_of_kv(signal.kv_usage), "kv"),
+        (refused, "refusals"),
     ]
-    known = [(part / limit, cause) for part, limit, cause in parts if part is not None and math.isfinite(part)]
+    known = [(part, cause) for part, cause in parts if part is not None and math.isfinite(part)]
     if not known:
         return Saturation(None, "unknown")
     value, cause = max(known, key=lambda one: one[0])
     return Saturation(max(0.0, value), cause)
 
 
+def _of_kv(usage: float | None) -> float | None:
+    """A full cache is 1.0; the way there from `KV_STEP_ON` on is as long as that from `RAISE_AT` on."""
+    if usage is None or usage <= KV_STEP_ON:
+        return None if usage is None else usage * RAISE_AT / KV_STEP_ON
+    return RAISE_AT + (usage - KV_STEP_ON) * (1.0 - RAISE_AT) / (1.0 - KV_STEP_ON)
+
+
 class Degrader:
-    """Where one deployment stands on its ladder. One owner; changes in place."""
+    """Where one tier of a deployment stands on its ladder. One owner; changes in place."""
 
     __slots__ = ("_asked_since", "_at", "_calm_since", "_changed_at", "ladder", "level", "value")
 
@@ -221,10 +231,10 @@ def _why(by: int, cause: Cause, value: float) -> str:
     if by < 0:
         return f"The saturation fell to {value:.2f}, and has been below {LOWER_AT} for {LOWER_AFTER_S:.0f} s."
     if cause == "kv":
-        return f"The saturation is {value:.2f}: the KV cache is full."
+        return f"The saturation is {value:.2f}: the KV cache is nearly full."
     if cause == "refusals":
         return f"The saturation is {value:.2f}: requests are refused for want of room."
-    return f"The saturation is {value:.2f}: requests wait as long as their tier allows."
+    return f"The saturation is {value:.2f}: requests wait nearly as long as their tier allows."
 
 
 def problems(ladder: Ladder, own: str, tiers: Collection[str]) -> dict[str, str]:

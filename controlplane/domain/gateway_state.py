@@ -75,13 +75,30 @@ class ReplicaState:
 
 
 @dataclass(frozen=True, slots=True)
+class TierLevel:
+    """Where one tier stands on its deployment's ladder."""
+
+    tier: str
+    level: int
+    saturation: float
+
+
+@dataclass(frozen=True, slots=True)
 class LadderState:
-    """Where a deployment stands on its ladder: the first `level` steps are climbed. `saturation` 1.0 = one of its
-    limits is reached; None = not known."""
+    """Where a deployment stands on its ladder: its lowest tier has climbed the first `level` steps. `saturation`, the
+    highest of the tiers: 1.0 = one of the limits is reached; None = not known."""
 
     level: int = 0
     saturation: float | None = None
     steps: tuple[Step, ...] = ()
+    tiers: tuple[TierLevel, ...] = ()
+
+    def done_to(self, number: int) -> tuple[str, ...]:
+        """Returns the tiers to which step `number` (from 1) is done now."""
+        if not 1 <= number <= len(self.steps):
+            return ()
+        step = self.steps[number - 1]
+        return tuple(one.tier for one in self.tiers if one.level >= number and step.concerns(one.tier))
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,14 @@ def _ladders(gates: Gates) -> Iterable[str]:
     yield from family("headworks_gateway_degradation_level", "gauge", "Steps of the ladder that are climbed.")
     for label, gate in own:
         yield f"headworks_gateway_degradation_level{{{label}}} {gate.degrader.level}"
+    tiers = [(f'{label},tier="{tier}"', one) for label, gate in own for tier, one in gate.degrader.by_tier.items()]
+    yield from family("headworks_gateway_tier_saturation", "gauge", text)
+    for label, one in tiers:
+        yield f"headworks_gateway_tier_saturation{{{label}}} {one.value:.4g}"
+    text = "Steps of the ladder that a tier has climbed."
+    yield from family("headworks_gateway_tier_degradation_level", "gauge", text)
+    for label, one in tiers:
+        yield f"headworks_gateway_tier_degradation_level{{{label}}} {one.level}"
     yield from family("headworks_gateway_degraded_total", "counter", "Requests that were degraded, by what was done.")
     for label, gate in own:
         for action, count in sorted(gate.degraded.items()):

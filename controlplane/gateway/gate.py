@@ -30,8 +30,9 @@ from controlplane.domain.admission.queueing import Admission
 from controlplane.domain.admission.seats import Seats
 from controlplane.domain.admission.ticket import Answer, Dispatch, Queued, Refusal, Ticket
 from controlplane.domain.admission.tiers import INTERACTIVE, STANDARD, Tier, longest_wait_s
-from controlplane.domain.degradation import Degrader, Ladder
+from controlplane.domain.degradation import Ladder
 from controlplane.domain.routing import RoutedDeployment, RoutedReplica
+from controlplane.domain.tier_degradation import TierLadders
 from controlplane.gateway.asks import Ask
 from controlplane.gateway.errors import GatewayError
 from controlplane.gateway.refusals import refusal_error
@@ -41,7 +42,6 @@ from controlplane.lib.upstream import Pool
 
 logger = logging.getLogger(__name__)
 
-NOTHING: Sequence[str] = ()
 PREFILL_AHEAD_SHARE = 0.2  # of the TTFT target: so long prompts that a replica has may take it when it gets another
 LATE_S = 0.002  # a timer may fire a little early
 TICKET_NUMBERS = itertools.count(1)
@@ -71,7 +71,7 @@ class Gate:
         self.admission = Admission(self._policy)
         self.breaker = Breaker()
         self.deployment = deployment  # with the replicas that can be used
-        self.degrader = Degrader(deployment.ladder)
+        self.degrader = TierLadders(deployment.ladder, self._policy.tiers)
         self.degraded: dict[str, int] = {}  # what was done -> requests
         self.sizes = Sizes(sequences_most)
         self.seats: dict[str, Seats] = {}
@@ -101,7 +101,6 @@ class Gate:
         self.is_external = deployment.engine == EXTERNAL
         self.sizes.engine = deployment.engine
         self.deployment, self.is_frozen = deployment, deployment.frozen
-        self.degrader.set_ladder(deployment.ladder or Ladder())
         self._salted = steering.salted_paths(deployment.engine)
         self._steering = steering.fields(deployment.engine, [one.engine_version for one in deployment.replicas])
         self._salts.clear()
@@ -119,6 +118,7 @@ class Gate:
         self._set_waits()
         self.set_seats(now, deployment)
         policy = policy_of(deployment, self._own_policy)
+        self.degrader.set_rules(deployment.ladder or Ladder(), policy.tiers)
         if policy != self._policy:
             self._policy = policy
             self._deliver(self.admission.set_policy(policy, now))
@@ -183,7 +183,7 @@ class Gate:
 
     def prepare(self, ask: Ask, path: str, tenant_id: str) -> Sequence[str]:
         """Takes out what is not a client's to say, puts the tenant's salt in, and returns the names of what went."""
-        ignored = NOTHING if self._steering.isdisjoint(ask.fields) else ask.take_out(self._steering)
+        ignored: Sequence[str] = () if self._steering.isdisjoint(ask.fields) else ask.take_out(self._steering)
         if path in self._salted:
             salt = self._salts.get(tenant_id)
             if salt is None:

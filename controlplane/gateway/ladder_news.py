@@ -35,7 +35,7 @@ class LadderNews:
         """Notes a change; `at` is UTC seconds."""
         value = change.numbers.get("saturation", 0.0)
         self.untold.append(
-            LevelChange(deployment, at, change.before, change.after, change.step.kind, change.why, value)
+            LevelChange(deployment, at, change.before, change.after, change.step.kind, change.why, value, change.tiers)
         )
         self._news.set()
 

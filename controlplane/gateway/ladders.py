@@ -16,8 +16,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from controlplane.domain.degradation import Asked, Outcome, Saturation, Signal, saturation
+from controlplane.domain.degradation import Asked, Outcome
 from controlplane.domain.routing import RoutedDeployment, RoutedKey
+from controlplane.domain.tier_degradation import TierSecond, saturations
 from controlplane.gateway.asks import Ask
 from controlplane.gateway.client import Headers
 from controlplane.gateway.errors import shed
@@ -30,12 +31,11 @@ logger = logging.getLogger(__name__)
 OPT_OUT, NEVER = b"x-headworks-degrade", b"never"
 FOR_WANT_OF_ROOM = frozenset({"queue_full", "queue_bytes", "too_slow", "expired"})
 NO_CAP = frozenset({"/embeddings"})
-RATIO_OF_FEW = 5  # what happened to fewer requests in a second says little: it counts as a part of so many
 
 
 @dataclass(slots=True)
 class _Seen:
-    """What had been counted of a gate by the last look."""
+    """What had been counted of a tier by the last look."""
 
     admitted: int = 0
     refused: int = 0
@@ -48,18 +48,20 @@ class Ladders:
         self.news = LadderNews()
         self._gates = gates
         self._refused_status = refused_status
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[tuple[str, str], _Seen] = {}  # (deployment, tier)
 
     def look_at(self, gate: Gate, samples: Mapping[str, EngineSample], now: float) -> None:
         """Takes one second of a gate; `now` is of the monotonic clock."""
-        change = gate.degrader.observe(self._saturation(gate, samples, now), now, frozen=gate.is_frozen)
-        if change is not None:
+        now_is = saturations(self._second(gate, now), _kv_usage(gate, samples))
+        for change in gate.degrader.observe(now_is, now, frozen=gate.is_frozen):
             self.news.add(gate.name, change, time.time())
-            logger.warning("%s: degradation level %d -> %d: %s", gate.name, change.before, change.after, change.why)
+            text = "%s: degradation level %d -> %d (%s): %s"
+            logger.warning(text, gate.name, change.before, change.after, ", ".join(change.tiers), change.why)
 
     def forget(self, name: str) -> None:
         """A deployment is no more."""
-        self._seen.pop(name, None)
+        for address in [one for one in self._seen if one[0] == name]:
+            del self._seen[address]
 
     def outcome(self, gate: Gate, ask: Ask, key: RoutedKey, headers: Headers, diverted_from: str) -> Outcome:
         """Returns what is to be done to a request."""
@@ -93,21 +95,32 @@ class Ladders:
         gate = self._gates.get(name)
         return gate is not None and bool(gate.targets) and (key.deployments is None or name in key.deployments)
 
-    def _saturation(self, gate: Gate, samples: Mapping[str, EngineSample], now: float) -> Saturation:
+    def _second(self, gate: Gate, now: float) -> dict[str, TierSecond]:
+        """What has happened to each tier since the last look, and how long it waits."""
         admission = gate.admission
-        waits = [
-            (now - ticket.arrived_at) / max(0.001, ticket.wait_until - ticket.arrived_at)
-            for ticket in admission.waiting.values()
-        ]
-        usages = [usage for one in gate.targets if (usage := samples.get(one, NOTHING).kv_usage) is not None]
-        seen = self._seen.setdefault(gate.name, _Seen())
-        admitted = sum(admission.admitted.values())
-        refused = sum(count for (_, why), count in gate.refused.items() if why in FOR_WANT_OF_ROOM)
-        came = admitted - seen.admitted + refused - seen.refused
-        ratio = (refused - seen.refused) / max(came, RATIO_OF_FEW)
-        self._seen[gate.name] = _Seen(admitted, refused)
-        kv_usage = sum(usages) / len(usages) if usages else None
-        return saturation(Signal(wait_ratio=max(waits, default=0.0), kv_usage=kv_usage, refused_ratio=ratio))
+        waits: dict[str, float] = {}
+        for ticket in admission.waiting.values():
+            ratio = (now - ticket.arrived_at) / max(0.001, ticket.wait_until - ticket.arrived_at)
+            waits[ticket.tier] = max(ratio, waits.get(ticket.tier, 0.0))
+        found = {}
+        for name, tier in admission.policy.tiers.items():
+            seen = self._seen.setdefault((gate.name, name), _Seen())
+            admitted = admission.admitted[name]
+            refused = sum(gate.refused.get((name, why), 0) for why in FOR_WANT_OF_ROOM)
+            new = refused - seen.refused
+            found[name] = TierSecond(tier.weight, waits.get(name, 0.0), admitted - seen.admitted + new, new)
+            seen.admitted, seen.refused = admitted, refused
+        return found
+
+
+def _kv_usage(gate: Gate, samples: Mapping[str, EngineSample]) -> float | None:
+    """The mean over the replicas; one in which nothing runs has an empty cache, whoever looked at it last."""
+    usages = []
+    for place in gate.admission.places.values():
+        usage = samples.get(place.id, NOTHING).kv_usage
+        if usage is not None or not place.running:
+            usages.append(usage or 0.0)
+    return sum(usages) / len(usages) if usages else None
 
 
 def wants_all(headers: Headers) -> bool:

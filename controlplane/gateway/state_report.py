@@ -34,6 +34,7 @@ from controlplane.domain.gateway_state import (
     QuotaRefusedState,
     RefusedState,
     ReplicaState,
+    TierLevel,
     TierState,
     WaitingState,
     reason,
@@ -266,7 +267,8 @@ def ladder_of(gate: Any) -> LadderState | None:
     degrader = getattr(gate, "degrader", None)
     if degrader is None:
         return None
-    return LadderState(degrader.level, degrader.value, degrader.ladder.steps)
+    tiers = tuple(TierLevel(name, one.level, one.value) for name, one in degrader.by_tier.items())
+    return LadderState(degrader.level, degrader.value, degrader.ladder.steps, tiers)
 
 
 def values_of(state: DeploymentState) -> Mapping[str, float | None]:

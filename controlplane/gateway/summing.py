@@ -34,6 +34,8 @@ HIGHEST = frozenset(
     | {
         "headworks_gateway_kv_tokens_unseen",
         "headworks_gateway_saturation",
+        "headworks_gateway_tier_saturation",
+        "headworks_gateway_tier_degradation_level",
         "headworks_gateway_degradation_level",
         "headworks_gateway_quotas_cut_off",
     }

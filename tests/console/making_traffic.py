@@ -16,6 +16,7 @@ from controlplane.domain.gateway_state import (
     QuotaRefusedState,
     RefusedState,
     ReplicaState,
+    TierLevel,
     TierState,
     WaitingState,
 )
@@ -75,7 +76,12 @@ def make_told(*names: str) -> tuple[DeploymentState, ...]:
             ReplicaState("b81nz6t4w5re", 41, 44, 140_400, 180_224),
             ReplicaState("c2v8h0p7s3yj", 1, 16, 2_000, None, leaving=True),
         ),
-        ladder=LadderState(1, 1.08, tuple(wire.from_plain(one, Step) for one in STEPS)),
+        ladder=LadderState(
+            1,
+            1.08,
+            tuple(wire.from_plain(one, Step) for one in STEPS),
+            (TierLevel("interactive", 0, 0.37), TierLevel("standard", 1, 0.9), TierLevel("batch", 1, 1.08)),
+        ),
     )
     quiet = tuple(TierState(one.name, 0, 0, one.queue_most, one.queue_most_bytes, None, 30.0, 5, 0.0) for one in tiers)
     others = [

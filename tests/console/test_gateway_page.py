@@ -30,7 +30,7 @@ def test_queues_waits_refusals_seats_and_slices_are_shown() -> None:
     for told in (
         "Degraded, step 1 of 3", "41 / 1,024", "12.4 / 30", "2.29 / 64.0", "44 / 48",
         "171,000 / 180,224 91 % 17", "140,400 / 180,224 – % –",
-        "Would have waited too long Standard 3.40 941", "chatbot Standard 38 61,200 12.4", "done now",
+        "Would have waited too long Standard 3.40 941", "chatbot Standard 38 61,200 12.4", "done now Standard, Batch",
         "Answers have at most 512 tokens (all tiers)", "chatbot/daily", "1,204,000 / 5,000,000", "610.00 / 1,250.00",
         "a3f09c1d", "search/fair", "204",
     ):  # fmt: skip

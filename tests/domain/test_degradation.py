@@ -54,7 +54,9 @@ def feed(degrader: Degrader, values: list[float], start: float = 0.0) -> list[tu
     [
         (Signal(), None, "unknown"),
         (Signal(wait_ratio=0.5, kv_usage=0.19), 0.5, "queue_wait"),
-        (Signal(wait_ratio=0.1, kv_usage=0.95), 1.0, "kv"),
+        (Signal(wait_ratio=0.1, kv_usage=0.9), 0.8, "kv"),
+        (Signal(wait_ratio=0.1, kv_usage=1.0), 1.0, "kv"),
+        (Signal(kv_usage=0.45), 0.4, "kv"),
         (Signal(kv_usage=0.5, refused_ratio=0.1), 2.0, "refusals"),
         (Signal(wait_ratio=float("nan"), kv_usage=0.0), 0.0, "kv"),
     ],
@@ -69,7 +71,12 @@ def test_lasting_overload_climbs_one_step_at_a_time() -> None:
     degrader = Degrader(FULL)
     changes = feed(degrader, [2.0] * 60)
     assert [change.after for _, change in changes] == [1, 2, 3, 4]
-    assert changes[0][1].why == "The saturation is 1.67: requests wait as long as their tier allows."
+    assert changes[0][1].why == "The saturation is 1.60: requests wait nearly as long as their tier allows."
+
+
+def test_it_is_climbed_before_requests_wait_so_long_that_they_are_refused() -> None:
+    assert [change.after for _, change in feed(Degrader(FULL), [0.9] * 20)] == [1]
+    assert not feed(Degrader(FULL), [0.75] * 100)
 
 
 def test_a_short_peak_changes_nothing() -> None:
@@ -79,7 +86,7 @@ def test_a_short_peak_changes_nothing() -> None:
 @given(st.lists(st.floats(min_value=LOWER_AT + 0.01, max_value=RAISE_AT - 0.01), max_size=200), st.integers(0, 4))
 def test_noise_between_the_thresholds_changes_nothing(values: list[float], level: int) -> None:
     degrader = make_level(level)
-    degrader.value = 0.85
+    degrader.value = 0.7
     assert not feed(degrader, values)
 
 
@@ -106,9 +113,9 @@ def test_when_the_load_is_gone_everything_is_undone_step_by_step(values: list[fl
     assert all(change.before - change.after == 1 for _, change in downs)
 
 
-@given(st.floats(min_value=0.0, max_value=0.28))
+@given(st.floats(min_value=0.0, max_value=0.19))
 def test_it_does_not_flap_around_the_upper_threshold(swing: float) -> None:
-    changes = feed(Degrader(FULL), [1.0 + swing, 1.0 - swing] * 150)
+    changes = feed(Degrader(FULL), [RAISE_AT + swing, RAISE_AT - swing] * 150)
     assert all(change.after > change.before for _, change in changes)
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from controlplane.domain.degradation import Ladder, Step
 from controlplane.domain.routing import RoutedKey, RoutingSnapshot
+from controlplane.gateway.gate import Gate
 from controlplane.lib import wire
 from controlplane.lib.ids import secret_hash
 from tests.gateway.conftest import KEY, Answer, Running, StartGateway, make_deployment, make_snapshot, until
@@ -28,8 +29,15 @@ def make_ladder(url: str, *steps: Step, other: str = "", tier: str = "standard")
     return make_snapshot(chat, small, keys=keys)
 
 
+def put_on(gate: Gate, level: int) -> None:
+    """Puts all tiers of a deployment on a level of its ladder."""
+    gate.degrader.level = level
+    for one in gate.degrader.by_tier.values():
+        one.level = level
+
+
 async def degraded(gateway: Running, level: int, headers: dict[str, str] | None = None, **fields: object) -> Answer:
-    gate_of(gateway).degrader.level = level
+    put_on(gate_of(gateway), level)
     return await gateway.ask({"model": "chat", "messages": [], **fields}, headers=headers)
 
 
@@ -108,7 +116,7 @@ async def test_a_request_is_sent_on_once_only(start_gateway: StartGateway) -> No
         snapshot = make_ladder(engine.url, DIVERT, other=other.url)
         small = replace(snapshot.deployments["small"], ladder=Ladder((Step("divert", deployment="chat"),)))
         gateway = await start_gateway(replace(snapshot, deployments={**snapshot.deployments, "small": small}))
-        gateway.process.gates.by_name["small"].degrader.level = 1
+        put_on(gateway.process.gates.by_name["small"], 1)
         one = await degraded(gateway, 1)
         assert (one.status, one.headers["x-headworks-degraded"]) == (200, "model=small")
         assert (len(engine.requests), len(other.requests)) == (0, 1)
@@ -129,6 +137,11 @@ async def test_waiting_for_too_long_climbs_the_ladder_and_calm_comes_down(start_
         assert gate.degrader.level == 1
         [change] = ladders.news.untold
         assert (change.deployment, change.before, change.after, change.kind) == ("chat", 0, 1, "cap_tokens")
+        assert change.tiers == ("standard", "batch"), "interactive is above the tier that waits"
+        text = (await gateway.get("/metrics")).body.decode()
+        for tier, level in (("interactive", 0), ("standard", 1), ("batch", 1)):
+            own = f'deployment="chat",model="chat",tier="{tier}"'
+            assert f"headworks_gateway_tier_degradation_level{{{own}}} {level}" in text
         free.set()
         await asyncio.gather(*tasks)
         for second in range(60):
@@ -159,7 +172,7 @@ async def test_a_frozen_deployment_stays_where_it_is(start_gateway: StartGateway
 async def test_a_changed_ladder_holds_at_once(start_gateway: StartGateway) -> None:
     async with Engine() as engine:
         gateway = await start_gateway(make_ladder(engine.url, CAP, SHED))
-        gate_of(gateway).degrader.level = 2
+        put_on(gate_of(gateway), 2)
         shorter = replace(make_ladder(engine.url, Step("cap_tokens", max_tokens=64)), version=2)
         gateway.process.snapshots._take(wire.encode(shorter), "valkey")
         assert gate_of(gateway).degrader.level == 1

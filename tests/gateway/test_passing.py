@@ -17,6 +17,7 @@ from controlplane.gateway.settings import Worker
 from tests.gateway.conftest import Running, StartGateway, make_deployment, make_request, make_snapshot, until
 from tests.gateway.engine import DONE, Engine, Peer, Request, chunk, event, head
 from tests.gateway.several import Line, owner_first, several
+from tests.gateway.test_ladders import put_on
 from tests.gateway.test_owners import CHAT
 
 Pair = Callable[..., Awaitable[list[Running]]]
@@ -108,7 +109,7 @@ async def test_the_ladder_sends_requests_to_a_deployment_of_another_process(star
         other = make_deployment(little.url, name=small, model="little-model")
         other = dataclasses.replace(other, replicas=(dataclasses.replace(other.replicas[0], id="other"),))
         pair = await start_pair(diverting, other)
-        pair[0].process.gates.by_name[big].degrader.level = 2
+        put_on(pair[0].process.gates.by_name[big], 2)
         for number, one in enumerate(pair, start=1):
             answered = await one.ask({**CHAT, "model": big, "stream": True})
             assert answered.status == 200

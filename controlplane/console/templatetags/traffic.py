@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from controlplane.console import ladder_steps, traffic_units, traffic_words, units
 from controlplane.console.tags.numbers import known
-from controlplane.domain.gateway_state import Heard, LeaseState
+from controlplane.domain.gateway_state import Heard, LadderState, LeaseState
 
 register = template.Library()
 
@@ -73,6 +74,16 @@ def measure_word(name: str) -> str:
 def step_text(step: Any) -> str:
     """What a step of a ladder does, with its numbers and tiers."""
     return ladder_steps.told(step)
+
+
+@register.filter
+def done_to(ladder: LadderState | Literal[""] | None, number: int) -> str:
+    """To which tiers a step of a ladder is done now; empty = to none."""
+    if not ladder or ladder.level < number:
+        return ""
+    if not ladder.tiers:  # a gateway of an older version
+        return _("all tiers")
+    return ", ".join(traffic_words.tier(one) for one in ladder.done_to(number))
 
 
 @register.filter

@@ -145,12 +145,21 @@ class ReplicaStateSerializer(serializers.Serializer[gateway_state.ReplicaState])
     )
 
 
+class TierLevelSerializer(serializers.Serializer[gateway_state.TierLevel]):
+    """Where one tier stands on the ladder; steps for other tiers do nothing to it."""
+
+    tier = serializers.CharField()
+    level = serializers.IntegerField(help_text="So many of the steps are climbed.")
+    saturation = serializers.FloatField(help_text="1 = a limit is reached, of this tier or of one above it.")
+
+
 class LadderStateSerializer(serializers.Serializer[gateway_state.LadderState]):
     """Where it stands on its ladder."""
 
-    level = serializers.IntegerField(help_text="So many of the steps are climbed.")
+    level = serializers.IntegerField(help_text="The highest of its tiers.")
     saturation = serializers.FloatField(allow_null=True, help_text="1 = one of its limits is reached.")
     steps = LadderStepSerializer(many=True)
+    tiers = TierLevelSerializer(many=True)
 
 
 class DeploymentStateSerializer(DeploymentSumsSerializer):

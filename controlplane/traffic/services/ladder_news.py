@@ -45,7 +45,12 @@ def _write(change: LevelChange) -> None:
         before=f"level {change.before}",
         after=f"level {change.after}",
         why=change.why,
-        numbers={"saturation": change.saturation, "step": change.kind, "at": change.at},
+        numbers={
+            "saturation": change.saturation,
+            "step": change.kind,
+            "tiers": ", ".join(change.tiers),
+            "at": change.at,
+        },
     )
 
 

@@ -1,0 +1,83 @@
+"""Each tier of a deployment climbs its ladder for itself and for the tiers above it."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.domain.degradation import Asked, Change, Ladder, Step
+from controlplane.domain.tier_degradation import TierLadders, TierSecond, saturations
+
+WEIGHTS = {"interactive": 8.0, "standard": 4.0, "batch": 1.0}
+LADDER = Ladder((Step("cap_tokens", max_tokens=512), Step("shed", ("batch",)), Step("shed", ("standard",))))
+
+
+def make_seconds(**waits: float) -> dict[str, TierSecond]:
+    return {name: TierSecond(weight, waits.get(name, 0.0)) for name, weight in WEIGHTS.items()}
+
+
+def feed(ladders: TierLadders, seconds: int, kv_usage: float | None = None, **waits: float) -> list[Change]:
+    found = []
+    for second in range(seconds):
+        found += ladders.observe(saturations(make_seconds(**waits), kv_usage), float(second))
+        ladders.check_invariants()
+    return found
+
+
+def levels(ladders: TierLadders) -> dict[str, int]:
+    return {name: one.level for name, one in ladders.by_tier.items()}
+
+
+def test_a_long_queue_of_a_low_tier_makes_no_answer_of_a_higher_one_worse() -> None:
+    ladders = TierLadders(LADDER, WEIGHTS)
+    changes = feed(ladders, 60, batch=1.0)
+    assert levels(ladders) == {"interactive": 0, "standard": 0, "batch": 3} and ladders.level == 3
+    assert [(one.after, one.tiers) for one in changes] == [(1, ("batch",)), (2, ("batch",))], "the third is not for it"
+    assert ladders.apply(Asked("interactive", 2048)).header == "" and ladders.apply(Asked("batch")).shed
+
+
+def test_where_a_high_tier_suffers_those_below_are_degraded_with_it_the_lowest_first() -> None:
+    ladders = TierLadders(LADDER, WEIGHTS)
+    changes = feed(ladders, 60, interactive=1.0)
+    assert levels(ladders) == dict.fromkeys(WEIGHTS, 3)
+    assert [one.tiers for one in changes] == [("interactive", "standard", "batch"), ("batch",), ("standard",)]
+    assert ladders.apply(Asked("interactive", 2048)).header == "max_tokens=512", "it is shed by no step"
+
+
+def test_what_all_share_counts_for_all() -> None:
+    found = saturations(make_seconds(), 0.95)
+    assert {one.cause for one in found.values()} == {"kv"} and all((one.value or 0) > 0.8 for one in found.values())
+
+
+def test_refusals_count_for_their_tier_and_those_below() -> None:
+    tiers = {**make_seconds(), "standard": TierSecond(4.0, 0.0, 100, 10)}
+    found = {name: round(one.value or 0.0, 6) for name, one in saturations(tiers, None).items()}
+    assert found == {"interactive": 0.0, "standard": 2.0, "batch": 2.0}
+    few = {"standard": TierSecond(4.0, 0.0, 1, 1)}
+    assert saturations(few, None)["standard"].value == 4.0, "one of one counts as one of five"
+
+
+@given(st.lists(st.tuples(*[st.floats(0.0, 2.0)] * 3), max_size=120))
+def test_no_tier_stands_higher_than_one_below_it(waits: list[tuple[float, float, float]]) -> None:
+    ladders = TierLadders(LADDER, WEIGHTS)
+    for second, (one, two, three) in enumerate(waits):
+        ladders.observe(saturations(make_seconds(interactive=one, standard=two, batch=three), None), float(second))
+        values = [ladders.by_tier[name].value for name in WEIGHTS]
+        assert values == sorted(values)
+
+
+def test_tiers_come_and_go_and_a_shorter_ladder_is_left_at_once() -> None:
+    ladders = TierLadders(LADDER, WEIGHTS)
+    feed(ladders, 60, batch=1.0)
+    ladders.set_rules(Ladder(LADDER.steps[:1]), ["batch", "gold"])
+    assert levels(ladders) == {"batch": 1, "gold": 0} and ladders.level == 1
+    assert ladders.apply(Asked("standard", 100)).header == "", "of a tier that is none nothing is known"
+    ladders.set_rules(Ladder(), ["gold"])
+    assert (ladders.level, ladders.value) == (0, 0.0)
+
+
+def test_a_freeze_holds_all() -> None:
+    ladders = TierLadders(LADDER, WEIGHTS)
+    for second in range(60):
+        assert not ladders.observe(saturations(make_seconds(batch=2.0), None), float(second), frozen=True)
+    assert ladders.level == 0 and ladders.value > 1.0
