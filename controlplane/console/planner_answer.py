@@ -199,6 +199,7 @@ def new_deployment(start: Start) -> str:
         "tensor_parallel": start.tensor_parallel,
         "pipeline_parallel": start.pipeline_parallel,
         "replicas": start.replicas,
+        "pool": start.pool,
     }
     values |= {f"settings.{name}": value for name, value in start.settings.items()}
     given = {name: str(value).lower() if isinstance(value, bool) else value for name, value in values.items()}

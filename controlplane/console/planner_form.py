@@ -12,7 +12,7 @@ from controlplane.console import planner_load, planner_numbers
 from controlplane.console.dialogs import Field, Values
 from controlplane.console.planner_numbers import maker
 from controlplane.deployments.planner import points
-from controlplane.deployments.planner.fields import BY_NAME, MOST_FILE_BYTES
+from controlplane.deployments.planner.fields import BY_NAME, MOST_FILE_BYTES, TEXTS
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.specs import accelerators, known_models
 from controlplane.fleet import selectors as fleet
@@ -61,7 +61,7 @@ def read(values: Values) -> dict[str, object]:
                 problems[name] = planner_numbers.right(number)
             else:
                 found[name] = value
-    for name in ("gpu", "dtype", "quantization", "kv_cache_dtype", "vllm_version", "purpose"):
+    for name in set(TEXTS) - {"variant", "model"}:
         if values.get(name, "").strip():
             found[name] = values[name].strip()
     for name in ("enforce_eager", "expert_parallel"):
@@ -173,53 +173,6 @@ def setting_fields(values: Values) -> list[Field]:
         Field("expert_parallel", _("Experts"), "select", values.get("expert_parallel", ""), choices=experts),
         make("max_num_batched_tokens", _("Tokens a step"), _("tokens")),
         Field("enforce_eager", _("CUDA graphs"), "select", values.get("enforce_eager", ""), choices=graphs),
-    ]
-
-
-def more_fields(values: Values) -> list[Field]:
-    """Returns what is rarely given."""
-    make = maker(values)
-    spare = (("true", _("One node may be lost")), ("false", _("No spare")))
-    version = Field("vllm_version", _("Version of vLLM"), "text", values.get("vllm_version", ""), placeholder="0.32")
-    return [
-        make("gpu_memory_total_gib", _("Memory of a card"), "GiB", _("As its driver reports it.")),
-        make("foreign_gib", _("Held by others"), "GiB"),
-        make("reserve_gib", _("To stay free"), "GiB"),
-        make("link_group", _("Cards joined by NVLink"), "", _("1: PCIe alone.")),
-        make("price_per_hour", _("Price of a card"), _("an hour")),
-        version,
-        make("safety_factor", _("Safety factor"), "", _("Of what a replica carries, what is counted on.")),
-        make("utilization_target", _("Utilization target"), "", _("What the mean load may use.")),
-        make("hot_share", _("Hot share"), "", _("Of the replicas, those that always run.")),
-        Field("survive_node_loss", _("Spare"), "select", values.get("survive_node_loss", "true"), choices=spare),
-    ]
-
-
-def measured_fields(values: Values) -> list[Field]:
-    """Returns what was measured on the set-up, which corrects what is predicted."""
-    make = maker(values)
-    own = (("true", _("Used")), ("false", _("Left out")))
-    return [
-        Field(
-            "points",
-            _("Measured points"),
-            "area",
-            values.get("points", ""),
-            _("One a line: requests at once in one replica, ms a token, ms to the first token (may be left out)."),
-            placeholder="1, 9.8, 74\n16, 14.2, 310",
-            full=True,
-        ),
-        Field(
-            "own_measurements",
-            _("Measured by own replicas"),
-            "select",
-            values.get("own_measurements", "true"),
-            _("Of the same model, card and engine; points given above go before them."),
-            choices=own,
-            full=True,
-        ),
-        make("requests_per_s_a_card", _("Requests a card carries"), _("a second"), _("It makes the capacity.")),
-        make("tokens_per_s_a_card", _("Tokens a card writes"), _("a second"), _("In the place of requests.")),
     ]
 
 

@@ -37,9 +37,9 @@ Make = Callable[..., Field]
 def maker(values: Values) -> Make:
     """Returns what makes the field of a number."""
 
-    def make(name: str, label: str, unit: str = "", help_text: str = "", *, step: str = "") -> Field:
+    def make(name: str, label: str, unit: str = "", help_text: str = "", *, step: str = "", hint: str = "") -> Field:
         number = BY_NAME[name]
-        usual = "" if number.usual is None else f"{number.usual:g}"
+        usual = hint if number.usual is None else f"{number.usual:g}"
         return Field(
             name,
             label,

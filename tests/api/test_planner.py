@@ -269,3 +269,29 @@ def test_a_rate_of_a_card_that_can_not_be_is_refused_at_its_field(
 ) -> None:
     answer = post(viewer, "capacity", {**PLAN, **changes})
     assert answer.status_code == 400 and field in error(answer)["details"]["fields"]
+
+
+def test_what_the_ledger_knows_more_of_an_engine_counts_in_the_planner(viewer: APIClient) -> None:
+    def sizes(**more: Any) -> dict[str, int]:
+        asked = {**PLAN, "tensor_parallel": 1, "max_model_len": 8192, **more}
+        answer = post(viewer, "estimate", asked).json()
+        found = {part["name"]: part["size_bytes"] for part in answer["ledger"]["parts"]}
+        return found | {"kv_bytes_per_token": answer["ledger"]["kv_bytes_per_token"]}
+
+    plain, gib = sizes(), 2**30
+    assert sizes(cpu_offload_gib=4.0)["weights"] == pytest.approx(plain["weights"] - 4 * gib, rel=0.05)
+    assert sizes(max_loras=4, max_lora_rank=64)["adapters"] > 0
+    assert sizes(speculative="eagle3", draft_model="/srv/eagle")["kv_bytes_per_token"] > plain["kv_bytes_per_token"]
+    blocks = [
+        post(viewer, "estimate", {**PLAN, "tensor_parallel": 1, "block_size": size}).json()["ledger"]["gpu_blocks"]
+        for size in (16, 32)
+    ]
+    assert blocks[0] == pytest.approx(2 * blocks[1], rel=0.001)
+    pictures = {"model": "Qwen2.5-VL-7B-Instruct"}
+    assert sizes(**pictures, media="refused")["activation"] < sizes(**pictures)["activation"]
+
+
+def test_what_the_times_leave_out_is_told(viewer: APIClient) -> None:
+    asked = {**PLAN, "cpu_offload_gib": 4.0, "max_loras": 2}
+    told = " ".join(post(viewer, "estimate", asked).json()["assumptions"])
+    assert "read over PCIe in each step" in told and "without adapters" in told

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 
-from controlplane.console import planner_answer, planner_form, planner_load, rest, sentences
+from controlplane.console import planner_answer, planner_form, planner_load, planner_more, rest, sentences
 from controlplane.console.dialogs import Field, Values
 from controlplane.console.guard import ACTS, STATUS, page
 from controlplane.deployments.planner import answers, inputs, starting, subject
@@ -37,8 +37,9 @@ def planner(request: HttpRequest) -> HttpResponse:
         return [replace(one, problem=problems.get(one.name, "")) for one in found]
 
     sliders = planner_form.sliders(values)
-    more = told(planner_form.more_fields(values))
-    measured = told(planner_form.measured_fields(values))
+    engine = told(planner_more.engine_fields(values))
+    more = told(planner_more.more_fields(values))
+    measured = told(planner_more.measured_fields(values))
     context = {
         **answer,
         "source": source,
@@ -62,6 +63,8 @@ def planner(request: HttpRequest) -> HttpResponse:
         "settings": told(planner_form.setting_fields(values)),
         "measured": measured,
         "measured_open": any(one.problem or (one.value and one.value != "true") for one in measured),
+        "engine": engine,
+        "engine_open": any(one.problem or one.value for one in engine),
         "more": more,
         "more_open": any(one.problem or (one.value and one.name != "survive_node_loss") for one in more),
         "model_names": planner_form.model_names(),

@@ -16,7 +16,7 @@ from controlplane.api.serializers import Facts, StrictSerializer, Text, Truth, W
 from controlplane.api.views import ApiView
 from controlplane.deployments.api.planner_answers import PlannerAnswerSerializer, PlannerCapacitySerializer
 from controlplane.deployments.planner import answers, inputs, starting
-from controlplane.deployments.planner.fields import MOST_FILE_BYTES
+from controlplane.deployments.planner.fields import DRAFTS, MEDIA, MOST_FILE_BYTES, USUAL_DRAFT_TOKENS
 from controlplane.domain.parallelism.question import PURPOSES
 
 _PURPOSES = [(purpose, purpose) for purpose in PURPOSES]
@@ -99,6 +99,7 @@ class PlannerBody(StrictSerializer):
     config = Facts(required=False, allow_null=True, help_text="A model's config.json.")
     safetensors = Files(required=False, allow_null=True, help_text="model.safetensors.index.json, or headers.")
     gpu = _text("A card by any of its names.")
+    pool = _text("Where the deployment that follows from it goes.")
     gpu_memory_total_gib = _real("What the driver reports of one card.")
     cards_per_node = _whole()
     nodes = _whole()
@@ -113,11 +114,21 @@ class PlannerBody(StrictSerializer):
     max_model_len = _whole()
     max_num_seqs = _whole()
     max_num_batched_tokens = _whole()
+    block_size = _whole("Tokens in one block of the KV cache.")
     gpu_memory_utilization = _real()
     kv_cache_memory_gib = _real("A hard cap of the KV cache of one card.")
     enforce_eager = _truth()
     foreign_gib = _real("Held by other processes on each card.")
     reserve_gib = _real("To be left free on each card.")
+    cpu_offload_gib = _real("Of the weights of each card, what lies in the machine's memory instead.")
+    speculative = Words(required=False, allow_blank=True, choices=[(one, one) for one in ("", *DRAFTS)])
+    speculative_tokens = _whole(f"Proposed a step; {USUAL_DRAFT_TOKENS} when left out.")
+    draft_model = _text("The files of a draft model, where the way to propose tokens needs one.")
+    max_loras = _whole("Adapters in one batch.")
+    max_lora_rank = _whole()
+    media = Words(
+        required=False, allow_blank=True, choices=[(one, one) for one in ("", *MEDIA)], help_text="Pictures and films."
+    )
     attention_copies = _whole("Groups of ranks with attention of their own over one set of experts.")
     expert_parallel = _truth("Whole experts on ranks.")
     input_tokens = _real("Mean length of prompts; 1000 when left out, and percentiles and a trace too.")

@@ -42,6 +42,9 @@ _FIELDS = {
     "total_bytes": "gpu_memory_total_gib",
     "utilization": "gpu_memory_utilization",
     "architecture": "config",
+    "cpu_offload_bytes": "cpu_offload_gib",
+    "adapters": "max_loras",
+    "adapter_rank": "max_lora_rank",
 }
 _LENGTH_SHARES = (0.25, 0.5, 1.0, 2.0)
 _SEATS_SHARES = (0.25, 0.5, 1.0, 2.0)

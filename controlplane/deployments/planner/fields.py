@@ -33,10 +33,15 @@ NUMBERS: tuple[Number, ...] = (
     Number("max_model_len", 1, 100_000_000, whole=True),
     Number("max_num_seqs", 1, 100_000, whole=True),
     Number("max_num_batched_tokens", 1, 10_000_000, whole=True),
+    Number("block_size", 1, 1024, whole=True),
     Number("gpu_memory_utilization", 0.05, 0.99),
     Number("kv_cache_memory_gib", 0.001, GPU_GIB),
     Number("foreign_gib", 0, GPU_GIB),
     Number("reserve_gib", 0, GPU_GIB),
+    Number("cpu_offload_gib", 0, GPU_GIB),
+    Number("speculative_tokens", 1, 64, whole=True),
+    Number("max_loras", 0, 1024, whole=True),
+    Number("max_lora_rank", 1, 512, whole=True),
     Number("input_tokens", 1, 2e7, usual=1000),
     Number("input_p50", 1, 2e7),
     Number("input_p95", 1, 2e7),
@@ -56,6 +61,15 @@ NUMBERS: tuple[Number, ...] = (
     Number("hot_share", 0, 1, above=True, usual=0.7),
 )
 BY_NAME = {number.name: number for number in NUMBERS}
-TEXTS = ("variant", "model", "gpu", "dtype", "quantization", "kv_cache_dtype", "vllm_version", "purpose")
+TEXTS = (
+    "variant", "model", "gpu", "pool", "dtype", "quantization", "kv_cache_dtype", "vllm_version", "purpose",
+    "speculative", "draft_model", "media",
+)  # fmt: skip
 FLAGS = ("enforce_eager", "survive_node_loss", "expert_parallel", "own_measurements")
+DRAFTS = ("ngram", "mtp", "eagle3", "draft_model")  # ways to propose tokens, by vLLM's names
+DRAFTS_WITH_FILES = ("eagle3", "draft_model")
+USUAL_DRAFT_TOKENS = 3
+MEDIA = ("taken", "refused")  # whether a model that takes pictures may be sent some
+LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # that vLLM has
+USUAL_LORA_RANK = 16
 PERCENTILES = (50, 95, 99)  # of lengths that may be given

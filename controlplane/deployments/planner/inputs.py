@@ -7,7 +7,17 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 
 from controlplane.deployments.planner import points
-from controlplane.deployments.planner.fields import BY_NAME, FLAGS, LONGEST_TEXT, NUMBERS, PERCENTILES, TEXTS
+from controlplane.deployments.planner.fields import (
+    BY_NAME,
+    DRAFTS,
+    FLAGS,
+    LONGEST_TEXT,
+    LORA_RANKS,
+    MEDIA,
+    NUMBERS,
+    PERCENTILES,
+    TEXTS,
+)
 from controlplane.domain.capacity import recorded, trace_file
 from controlplane.domain.capacity.recorded import Recorded
 from controlplane.domain.footprint import engine_rules
@@ -34,6 +44,7 @@ class Inputs:
     config: Mapping[str, object] | None = None
     safetensors: object | None = None
     gpu: str = ""
+    pool: str = ""
     gpu_memory_total_gib: float | None = None
     cards_per_node: int = 1
     nodes: int = 1
@@ -50,11 +61,19 @@ class Inputs:
     max_model_len: int | None = None
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
+    block_size: int | None = None
     gpu_memory_utilization: float | None = None
     kv_cache_memory_gib: float | None = None
     enforce_eager: bool | None = None
     foreign_gib: float | None = None
     reserve_gib: float | None = None
+    cpu_offload_gib: float | None = None
+    speculative: str = ""
+    speculative_tokens: int | None = None
+    draft_model: str = ""
+    max_loras: int | None = None
+    max_lora_rank: int | None = None
+    media: str = ""
     input_tokens: float | None = None
     input_p50: float | None = None
     input_p95: float | None = None
@@ -130,6 +149,7 @@ def read(values: Mapping[str, object]) -> Inputs:
     _check_one_model(bounds, found)
     _check_split(bounds, found)
     _check_rates(bounds, found)
+    _check_extras(bounds, found)
     for side in ("input", "output"):
         _check_lengths(bounds, found, side)
     bounds.settle()
@@ -164,6 +184,17 @@ def _check_one_model(bounds: Bounds, found: Mapping[str, object]) -> None:
         bounds.refuse("model", None, "the name of a well-known model, or variant, or config")
     if len(given) > 1:
         bounds.refuse(given[1], "given", f"left out where {given[0]} is given")
+
+
+def _check_extras(bounds: Bounds, found: Mapping[str, object]) -> None:
+    for name, choices in (("speculative", DRAFTS), ("media", MEDIA)):
+        if found.get(name) and found[name] not in choices:
+            bounds.refuse(name, found[name], f"one of {', '.join(choices)}, or left out")
+    for name in ("speculative_tokens", "draft_model"):
+        if found.get(name) and not found.get("speculative"):
+            bounds.refuse(name, found[name], "left out without speculative")
+    if "max_lora_rank" in found and found["max_lora_rank"] not in LORA_RANKS:
+        bounds.refuse("max_lora_rank", found["max_lora_rank"], f"one of {', '.join(str(one) for one in LORA_RANKS)}")
 
 
 def _check_rates(bounds: Bounds, found: Mapping[str, object]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
+from controlplane.deployments.planner.fields import USUAL_DRAFT_TOKENS, USUAL_LORA_RANK
 from controlplane.deployments.planner.inputs import CODE, Inputs
 from controlplane.deployments.planner.subject import Subject
 from controlplane.deployments.planner.workload import Asked
@@ -21,6 +23,7 @@ from controlplane.domain.parallelism.question import Load, Question
 from controlplane.domain.performance.curve import Objective
 from controlplane.domain.specs import precision
 from controlplane.domain.specs.model import ModelFacts
+from controlplane.fleet import selectors as fleet
 
 
 def of(inputs: Inputs, subject: Subject, asked: Asked, standing: Standing | None = None) -> Question:
@@ -31,6 +34,8 @@ def of(inputs: Inputs, subject: Subject, asked: Asked, standing: Standing | None
     facts = subject.facts
     setup.check_split(facts, inputs.tensor_parallel or 1, inputs.pipeline_parallel or 1)
     _check_experts(facts, inputs)
+    _check_draft(facts, inputs)
+    _check_pool(inputs)
     stored = inputs.quantization or subject.quantization or None
     question = Question(
         model=facts,
@@ -56,6 +61,20 @@ def _check_experts(facts: ModelFacts, inputs: Inputs) -> None:
     if inputs.expert_parallel:
         bounds.refuse("expert_parallel", True, "left out: this model has no experts")
     bounds.settle()
+
+
+def _check_draft(facts: ModelFacts, inputs: Inputs) -> None:
+    bounds = Bounds(CODE)
+    if inputs.speculative == "mtp" and not facts.draft_layers:
+        bounds.refuse("speculative", "mtp", "another way: this model has no layers of its own that propose tokens")
+    bounds.settle()
+
+
+def _check_pool(inputs: Inputs) -> None:
+    if inputs.pool and not fleet.pools().filter(name=inputs.pool).exists():
+        bounds = Bounds(CODE)
+        bounds.refuse("pool", inputs.pool, "the name of a pool that is there, or left out")
+        bounds.settle()
 
 
 def _learned(question: Question) -> Correction:
@@ -102,6 +121,18 @@ def _hardware(inputs: Inputs, standing: Standing) -> Hardware:
     )
 
 
+def _draft(inputs: Inputs) -> str | None:
+    return f"{inputs.speculative} {inputs.speculative_tokens or USUAL_DRAFT_TOKENS}" if inputs.speculative else None
+
+
+def _not_in_the_times(inputs: Inputs) -> Iterator[str]:
+    """What the ledger knows and the latency model does not."""
+    if inputs.cpu_offload_gib:
+        yield "Weights in the machine's memory are read over PCIe in each step; the times do not count that."
+    if inputs.max_loras:
+        yield "The times are those without adapters."
+
+
 def _wishes(inputs: Inputs, asked: Asked) -> Wishes:
     def size(gib: float | None) -> int:
         return round((gib or 0) * GIB)
@@ -113,6 +144,13 @@ def _wishes(inputs: Inputs, asked: Asked) -> Wishes:
         max_num_seqs=inputs.max_num_seqs,
         max_num_batched_tokens=inputs.max_num_batched_tokens,
         enforce_eager=inputs.enforce_eager,
+        block_size=inputs.block_size,
+        multimodal=False if inputs.media == "refused" else None,
+        speculative=_draft(inputs),
+        cpu_offload_bytes=size(inputs.cpu_offload_gib),
+        adapters=inputs.max_loras or 0,
+        adapter_rank=inputs.max_lora_rank or USUAL_LORA_RANK,
+        notes=tuple(_not_in_the_times(inputs)),
         kv_cap_bytes=None if cap is None else size(cap),
         foreign_bytes=size(inputs.foreign_gib),
         reserve_bytes=size(inputs.reserve_gib),

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from controlplane.deployments.planner import start_settings
 from controlplane.deployments.planner.answers import Answer
+from controlplane.deployments.planner.fields import DRAFTS_WITH_FILES
 from controlplane.deployments.planner.inputs import Inputs
-from controlplane.deployments.services.checking import MAX_ACCELERATORS
+from controlplane.deployments.services.checking import MAX_ACCELERATORS, MAX_REPLICAS
 from controlplane.domain.capacity.plan import Plan
 from controlplane.domain.desired import SettingValue
 from controlplane.domain.parallelism.candidate import Candidate
-from controlplane.domain.specs import precision
 from engine_adapters.vllm.settings import FIELDS
 
-_CACHES = {"bf16": "bfloat16", "fp16": "float16"}  # the planner's names of cache types -> vLLM's
-_DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
-_CHOICES = {field.name: frozenset(field.choices) for field in FIELDS}
 _MOST_COPIES = max(int(field.maximum or 1) for field in FIELDS if field.name == "data_parallel_size")
 
 
@@ -28,6 +26,7 @@ class Start:
     why_not: str
     note: str
     variant: str
+    pool: str  # "" = the usual one
     replicas: int
     tensor_parallel: int
     pipeline_parallel: int
@@ -44,6 +43,7 @@ class Start:
         return {
             "engine": "vllm",
             "variant": self.variant,
+            **({"pool": self.pool} if self.pool else {}),
             "replicas": self.replicas,
             "accelerators_per_replica": self.accelerators_per_replica,
             "tensor_parallel": self.tensor_parallel,
@@ -55,15 +55,17 @@ class Start:
 def of(answer: Answer, inputs: Inputs, plan: Plan | None = None) -> Start:
     """The deployment of the answer's split; with as many replicas as `plan` has, else as the cards hold."""
     split = answer.split
+    replicas = max(1, answer.copies) if plan is None else plan.replicas
     return Start(
-        why_not=_why_not(answer, inputs),
-        note=_note(answer, inputs),
+        why_not=_why_not(answer, inputs, replicas),
+        note=" ".join(_notes(answer, inputs)),
         variant=answer.subject.variant,
-        replicas=max(1, answer.copies) if plan is None else plan.replicas,
+        pool=inputs.pool,
+        replicas=replicas,
         tensor_parallel=split.tensor,
         pipeline_parallel=split.pipeline,
         accelerators_per_replica=split.cards,
-        settings=_settings(answer, inputs),
+        settings=start_settings.of(answer, inputs),
     )
 
 
@@ -77,66 +79,49 @@ def why_no_split(candidate: Candidate) -> str:
     return ""
 
 
-def _why_not(answer: Answer, inputs: Inputs) -> str:
+def _why_not(answer: Answer, inputs: Inputs, replicas: int) -> str:
     """The first thing in the way; the empty text where nothing is."""
     if answer.chosen is None:
         return answer.why_not or "This does not run."
-    refusal = why_no_split(answer.chosen)
+    refusal = why_no_split(answer.chosen) or _beyond_limits(answer, replicas)
     if refusal:
         return refusal
-    wanted, while_loading = _other_weights(answer, inputs)
+    wanted, while_loading = start_settings.other_weights(answer, inputs)
     if answer.subject.variant and wanted and not while_loading:
         return (
             f"Weights in {wanted.upper()} have to lie in the model's files: vLLM makes only FP8 of others while it "
             "loads. Add a variant with such files."
         )
-    cache = inputs.kv_cache_dtype
-    if cache and _CACHES.get(cache, cache) not in _CHOICES["kv_cache_dtype"]:
-        return f"vLLM keeps no KV cache in {cache.upper()}, so this can be worked out but not started."
+    cache = start_settings.why_no_cache(inputs)
+    if cache:
+        return cache
+    if inputs.speculative in DRAFTS_WITH_FILES and not inputs.draft_model:
+        return "The draft model is not given: vLLM needs the folder or the name of its files."
     return ""
 
 
-def _note(answer: Answer, inputs: Inputs) -> str:
-    wanted, while_loading = _other_weights(answer, inputs)
-    if answer.subject.variant or not wanted or while_loading:
-        return ""
-    return f"Choose a variant whose files hold {wanted.upper()} weights."
-
-
-def _other_weights(answer: Answer, inputs: Inputs) -> tuple[str, bool]:
-    """The weights' numbers where other ones than those of the files are asked for (else the empty text), and whether
-    vLLM makes them while it loads."""
-    if not inputs.quantization:
-        return "", False
-    subject, wanted = answer.subject, answer.question.precision
-    stored = precision.parse(inputs.dtype or subject.dtype or None, subject.quantization or None, None, subject.facts)
-    if (wanted.quantized, wanted.weights.name) == (stored.quantized, stored.weights.name):
-        return "", False
-    if not wanted.quantized:
-        return wanted.plain_dtype, False
-    return wanted.weights.name, wanted.weights.name == "fp8" and not stored.quantized
-
-
-def _settings(answer: Answer, inputs: Inputs) -> dict[str, SettingValue]:
-    """Settings of vLLM by their names: those that were given, and what the split needs."""
+def _beyond_limits(answer: Answer, replicas: int) -> str:
+    """What Headworks or the engine refuses by its size."""
+    if replicas > MAX_REPLICAS:
+        return (
+            f"{replicas} replicas are more than the {MAX_REPLICAS} that one deployment may have: plan for a part of "
+            "the load, or with larger replicas."
+        )
     setup = answer.ledger.setup
-    found: dict[str, SettingValue] = {
-        "max_num_seqs": inputs.max_num_seqs,
-        "max_num_batched_tokens": inputs.max_num_batched_tokens,
-        "gpu_memory_utilization": inputs.gpu_memory_utilization,
-        "kv_cache_memory_bytes": setup.wishes.kv_cap_bytes,
-        "dtype": _DTYPES.get(inputs.dtype, inputs.dtype) or None,
-        "kv_cache_dtype": _CACHES.get(inputs.kv_cache_dtype, inputs.kv_cache_dtype) or None,
-        "enforce_eager": inputs.enforce_eager,
-        "quantization": "fp8" if _other_weights(answer, inputs)[1] else None,
-        "data_parallel_size": answer.split.attention_copies if answer.split.attention_copies > 1 else None,
-        "enable_expert_parallel": True if answer.split.experts else None,
-    }
-    if inputs.max_model_len is not None or setup.max_model_len != setup.model.max_position_embeddings:
-        found["max_model_len"] = setup.max_model_len
-    return {name: value for name, value in found.items() if value is not None and _may_be(name, value)}
+    longest = setup.model.max_position_embeddings
+    if longest is not None and setup.max_model_len > longest:
+        return (
+            f"max_model_len {setup.max_model_len} is more than the {longest} tokens that this model has: the engine "
+            "refuses to start."
+        )
+    return ""
 
 
-def _may_be(name: str, value: SettingValue) -> bool:
-    choices = _CHOICES.get(name)
-    return not choices or value in choices
+def _notes(answer: Answer, inputs: Inputs) -> Iterator[str]:
+    """What is to be looked for in the form, and what was put in other words there."""
+    wanted, while_loading = start_settings.other_weights(answer, inputs)
+    if not answer.subject.variant and wanted and not while_loading:
+        yield f"Choose a variant whose files hold {wanted.upper()} weights."
+    share = start_settings.share_with_reserve(answer, inputs)
+    if share is not None:
+        yield f"What is to stay free is kept by the share of GPU memory, which becomes {share:g}."

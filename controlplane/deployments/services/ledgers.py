@@ -198,6 +198,7 @@ def _wishes(settings: Mapping[str, SettingValue], spec: Mapping[str, Any], make:
         max_num_batched_tokens=_whole(settings, "max_num_batched_tokens"),
         enforce_eager=bool(settings.get("enforce_eager")),
         block_size=_whole(settings, "block_size"),
+        multimodal=_media(extra),
         speculative=_speculative(extra.get("speculative-config", "")),
         cpu_offload_bytes=round(_float(extra.get("cpu-offload-gb")) * GIB),
         kv_cap_bytes=cap,
@@ -212,12 +213,23 @@ def _adapters(extra: Mapping[str, str]) -> int:
     return int(_float(extra.get("max-loras")) or 1) if "enable-lora" in extra else 0
 
 
-def _speculative(text: str) -> str | None:
+def _media(extra: Mapping[str, str]) -> bool | None:
+    """False where no picture may be sent, so that none is profiled; None = as the model."""
+    limits = _object(extra.get("limit-mm-per-prompt", ""))
+    return False if limits and not any(limits.values()) else None
+
+
+def _object(text: str) -> Mapping[str, object] | None:
     try:
         config = json.loads(text) if text else None
     except (ValueError, RecursionError):
         return None
-    if not isinstance(config, Mapping):
+    return config if isinstance(config, Mapping) else None
+
+
+def _speculative(text: str) -> str | None:
+    config = _object(text)
+    if config is None:
         return None
     return f"{config.get('method', 'draft')} {config.get('num_speculative_tokens', 1)}"[:60]
 
