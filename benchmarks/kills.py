@@ -166,7 +166,8 @@ def _is_at_rest(series: str) -> bool:
 def journal(stack: Stack, since: float) -> list[str]:
     """Returns what has been written down since then."""
     page = stack.rest("/events/") or {"results": []}
-    return [json.dumps(row) for row in page["results"]][:20]
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(since))
+    return [f"{row['level']}: {row['message']}" for row in page["results"] if row["at"] >= stamp]
 
 
 async def run(stack: Stack, victims: list[str], streams: int, how: int) -> list[dict[str, Any]]:

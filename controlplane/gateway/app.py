@@ -7,7 +7,7 @@ import itertools
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -20,6 +20,7 @@ from controlplane.gateway.gate import MovedError
 from controlplane.gateway.owners import Owners, moved
 from controlplane.gateway.passing import Passed, read_passed
 from controlplane.gateway.peers import client_address
+from controlplane.gateway.readiness import Readiness
 from controlplane.gateway.settings import GatewaySettings
 from controlplane.gateway.snapshot import Snapshots
 from controlplane.lib.ids import new_id
@@ -50,7 +51,7 @@ class Gateway:
         owners: Owners,
         metrics: Callable[[], bytes],
         summed_metrics: Callable[[], Awaitable[bytes]] | None = None,
-        notes: Callable[[], Iterable[str]] = tuple,
+        readiness: Readiness,
         on_startup: Callable[[], Awaitable[None]],
         on_shutdown: Callable[[], Awaitable[None]],
     ) -> None:
@@ -59,7 +60,7 @@ class Gateway:
         self._owners = owners
         self._metrics = metrics
         self._summed_metrics = summed_metrics  # of all processes behind the port, where there are several
-        self._notes = notes  # on what does not work as it should although it is ready
+        self._readiness = readiness
         self._on_startup = on_startup
         self._on_shutdown = on_shutdown
         self._body_limit = settings.body_limit_bytes
@@ -149,6 +150,10 @@ class Gateway:
             raise _wrong_method("GET") if known else _unknown_path(path)
         if path == "/metrics":
             status, kind, body = await self._figures(scope, is_inside=is_inside)
+        elif path == "/readyz" and is_inside:
+            status, kind, body = 200, b"application/json", msgspec.json.encode(self._readiness.own())
+        elif path == "/readyz":
+            status, kind, body = 200, b"text/plain; charset=utf-8", await self._readiness.told()
         elif is_inside and path == watching.ADDRESS and self._owners.members is not None:
             status, kind, body = 200, b"application/json", msgspec.json.encode(self._owners.members.says())
         else:
@@ -160,10 +165,6 @@ class Gateway:
     def _look_up(self, path: str, authorization: bytes | None) -> Answer:
         if path == "/healthz":
             return 200, b"text/plain; charset=utf-8", b"ok\n"
-        if path == "/readyz":
-            self._snapshots.current(time.time())
-            notes = "".join(f"{note}\n" for note in self._notes())
-            return 200, b"text/plain; charset=utf-8", f"ready\n{notes}".encode()
         if path == "/v1/models" or path.startswith("/v1/models/"):
             return 200, b"application/json", self._models(path, authorization)
         raise _unknown_path(path)

@@ -4,6 +4,9 @@ Guarantees
     All processes accept from one listening socket, which the parent keeps open: a killed process loses its own
     connections and nothing that waits to be accepted. The parent itself serves nothing and has no event loop.
     When the parent is killed, so are they (the system tells them), and a new parent finds the port free.
+    A process that has written no figures for `HUNG_AFTER_S`, in which it could have, is killed, since its connections
+    hang with it.
+    Told to end, the port is closed at once, so that nobody waits there in vain, and what runs goes on.
 """
 
 from __future__ import annotations
@@ -23,9 +26,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from controlplane.domain.ownership import could_have_answered_s
 from controlplane.gateway import summing
 from controlplane.gateway.members import SOCKET
 from controlplane.gateway.settings import GatewaySettings
+from controlplane.lib import cpu_time
+from controlplane.lib.cpu_time import CpuTime
 from controlplane.lib.ids import new_id
 
 logger = logging.getLogger(__name__)
@@ -33,11 +39,31 @@ logger = logging.getLogger(__name__)
 BACKLOG = 4096
 BIND_PATIENCE_S = 15.0  # those of a killed parent may still finish what runs
 STABLE_AFTER_S = 5.0
+LOOK_S = 2.0
+HUNG_AFTER_S = 20.0  # the others give it up much earlier: this is for its own connections
+STARVED_AFTER_S = 120.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
 LAST_WORDS_S = 10.0  # beyond the time for what runs, for what is owed to Valkey
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 PREFIX = "hwg-"
 LOCK = "parent.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class _Silence:
+    """Since when a process has not written its figures anew."""
+
+    written: int
+    since: float
+    cpu: CpuTime | None
+
+    def is_too_long(self, now: float, pid: int) -> bool:
+        silent_s, cpu = now - self.since, cpu_time.read(pid)
+        if cpu is None or self.cpu is None:
+            return silent_s > STARVED_AFTER_S
+        ran_s, waited_s = cpu.ran_s - self.cpu.ran_s, cpu.waited_s - self.cpu.waited_s
+        could_s = could_have_answered_s(silent_s, ran_s, waited_s, wants_cpu=cpu.wants_cpu)
+        return could_s > HUNG_AFTER_S or silent_s > STARVED_AFTER_S
 
 
 @dataclass(slots=True)
@@ -50,6 +76,7 @@ class _Place:
     started_at: float = 0.0
     pause_s: float = 0.0
     start_at: float = 0.0
+    silence: _Silence | None = None
 
 
 class Parent:
@@ -58,6 +85,7 @@ class Parent:
     def __init__(self, settings: GatewaySettings) -> None:
         self._settings = settings
         self._places = [_Place(slot) for slot in range(settings.processes)]
+        self._looked_at = time.monotonic()
 
     def run(self) -> int:
         """Returns the exit status: 0 when every process has ended as it was told to."""
@@ -70,7 +98,7 @@ class Parent:
         with listener, _private_folder() as folder:
             while not self._must_end(self._look_after(listener, folder)):
                 pass
-            return self._end()
+            return self._end(listener)
 
     def _look_after(self, listener: socket.socket, folder: Path) -> float:
         """Starts what is due; returns for how long there is nothing to do."""
@@ -80,10 +108,11 @@ class Parent:
                 self._has_ended(place, status, now, folder)
             if place.process is None and place.start_at <= now:
                 self._start(place, listener, folder)
-        return min((one.start_at - now for one in self._places if one.process is None), default=60.0)
+        self._end_hung(now, folder)
+        return min((one.start_at - now for one in self._places if one.process is None), default=LOOK_S)
 
     def _start(self, place: _Place, listener: socket.socket, folder: Path) -> None:
-        place.id, place.started_at = new_id(8), time.monotonic()
+        place.id, place.started_at, place.silence = new_id(8), time.monotonic(), None
         arguments = [place.id, str(place.slot), str(listener.fileno()), str(folder)]
         command = [sys.executable, "-m", "controlplane.gateway", "--worker", *arguments]
         place.process = subprocess.Popen(command, pass_fds=[listener.fileno()])
@@ -104,14 +133,27 @@ class Parent:
         (folder / f"{place.id}{SOCKET}").unlink(missing_ok=True)
         summing.fold(folder, [one.id for one in self._places if one.process is not None])
 
+    def _end_hung(self, now: float, folder: Path) -> None:
+        late, self._looked_at = now - self._looked_at > 2 * LOOK_S, now  # nobody ran then, as it seems
+        for place in self._places:
+            if place.process is None:
+                continue
+            written = _written(folder / f"{place.id}{summing.SUFFIX}")
+            if late or place.silence is None or place.silence.written != written:
+                place.silence = _Silence(written, now, cpu_time.read(place.process.pid))
+            elif place.silence.is_too_long(now, place.process.pid):
+                logger.error("gateway process %d (%s) hangs; it is killed", place.slot, place.id)
+                place.process.kill()
+
     def _must_end(self, wait_s: float) -> bool:
         found = signal.sigtimedwait(SIGNALS, max(0.0, wait_s))
         return found is not None and found.si_signo != signal.SIGCHLD
 
-    def _end(self) -> int:
+    def _end(self, listener: socket.socket) -> int:
         running = [place.process for place in self._places if place.process is not None]
         for process in running:
             process.send_signal(signal.SIGTERM)
+        listener.close()
         deadline = time.monotonic() + self._settings.drain_s + LAST_WORDS_S
         for process in running:
             try:
@@ -122,6 +164,13 @@ class Parent:
                 process.wait()
         # one that was still starting ends by the signal itself
         return int(any(process.returncode not in (0, -signal.SIGTERM) for process in running))
+
+
+def _written(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -20,6 +20,7 @@ from controlplane.gateway.metering import Meter
 from controlplane.gateway.metrics import exposition
 from controlplane.gateway.outbox import Outbox
 from controlplane.gateway.owners import Owners
+from controlplane.gateway.readiness import Readiness
 from controlplane.gateway.routes import Routes
 from controlplane.gateway.sampling import Sampler
 from controlplane.gateway.server import Protocol, Server
@@ -68,7 +69,7 @@ class Process:
             owners=self.owners,
             metrics=self._figures if figures is None else figures.own,
             summed_metrics=None if figures is None else figures.together,
-            notes=self.gates.quotas.notes,
+            readiness=self._readiness(),
             on_startup=self._start,
             on_shutdown=self._stop,
         )
@@ -83,6 +84,12 @@ class Process:
             outbox=self.outbox,
             owners=self.owners,
         )
+
+    def _readiness(self) -> Readiness:
+        company, notes = self.company, self.gates.quotas.notes
+        if company is None or self.settings.worker is None:
+            return Readiness(self.snapshots, notes)
+        return Readiness(self.snapshots, notes, lambda: company.members.siblings, self.settings.processes)
 
     def _routes_changed(self, routes: Routes) -> None:
         self.cool_downs.keep_only(routes.pools)
