@@ -19,6 +19,7 @@ from controlplane.gateway.signals import EngineSample
 from controlplane.lib import sample_store, valkey
 
 EVERY_S = 1.0
+PACE = ("tokens_per_s", "prompt_tokens_per_s")
 LATE_S = 2.0  # a rate says nothing of more than that: before, nobody looked
 
 
@@ -76,4 +77,6 @@ class EngineSamples:
         if part.at > said_at:
             so_far += (rate or 0.0) * min(part.at - said_at, LATE_S)
             self._preempted[replica_id] = part.at, so_far
-        return EngineSample(values.get("waiting"), values.get("kv_usage"), None if rate is None else so_far)
+        preempted = None if rate is None else so_far
+        pace = [one for name in PACE if (one := values.get(name)) is not None]
+        return EngineSample(values.get("waiting"), values.get("kv_usage"), preempted, sum(pace) if pace else None)

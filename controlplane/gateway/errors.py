@@ -181,8 +181,6 @@ def told_by_event(data: bytes) -> GatewayError | None:
 
 def failed(error: UpstreamError) -> GatewayError:
     """Returns what a client is told of a replica that gave no answer."""
-    if error.code == "quiet":
-        return GatewayError(504, "upstream_timeout", f"The replica gave no answer: {error.message}")
     return bad_gateway(f"The replica gave no answer: {error.message}")
 
 

@@ -34,6 +34,7 @@ class Second:
     running: int = 0
     streams: int = 0
     plain: int = 0
+    longest_prompt_tokens: int = 0  # of the streams without an event
     moved: bool = False  # whether any event came
     flowing: int = 0  # streams that gave events in the second before too, and wait for nobody
     events: int = 0  # of these
@@ -112,8 +113,11 @@ class Gates:
             second.running += 1
             events = live.relay.events
             if events is None:
-                second.plain += not live.wants_stream
-                second.streams += live.wants_stream
+                if live.wants_stream:
+                    second.streams += 1
+                    second.longest_prompt_tokens = max(second.longest_prompt_tokens, live.ticket.prompt_tokens)
+                else:
+                    second.plain += 1
             else:
                 came = events.events - live.events_looked_at
                 if came and not live.events_looked_at:
@@ -166,7 +170,15 @@ class Gates:
             streams, plain = second.streams, second.plain
             if gate.is_external:  # what others run may think for minutes before its first word
                 streams, plain = 0, streams + plain
-            stalled = progress.look(streams=streams, plain=plain, moved=moved, now=now)
+            stalled = progress.look(
+                streams=streams,
+                plain=plain,
+                moved=moved,
+                now=now,
+                longest_prompt_tokens=second.longest_prompt_tokens,
+                kv_usage=sample.kv_usage,
+                tokens_per_s=sample.tokens_per_s,
+            )
             # a long plain answer looks like none at all; where there is no other replica it is better waited for
             if stalled and (streams or len(gate.targets) > 1):
                 gate.admission.rest(replica_id, now + STALLED_REST_S)

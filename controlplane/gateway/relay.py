@@ -163,7 +163,7 @@ class Relay:
         self.failure = error
         if self.status:
             self._break_off(bad_gateway(f"The answer broke off: {error.message}"))
-        elif error.code != "quiet" and self._goes_elsewhere():
+        elif self._goes_elsewhere():
             return
         self._finish("broken")
 

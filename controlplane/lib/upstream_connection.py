@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 HEAD_LIMIT_BYTES = 256 * 1024
 
-FailureCode = Literal["connect", "closed", "quiet", "protocol"]
+FailureCode = Literal["connect", "closed", "protocol"]
 
 
 class UpstreamError(Exception):

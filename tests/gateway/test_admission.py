@@ -13,6 +13,7 @@ import pytest
 from controlplane.domain.admission.breaker import FAILURES_IN_A_ROW
 from controlplane.domain.routing import RoutedDeployment, RoutedKey
 from controlplane.gateway.gate import Gate
+from controlplane.gateway.signals import EngineSample
 from controlplane.lib.ids import secret_hash
 from tests.gateway.conftest import (
     KEY,
@@ -342,6 +343,36 @@ async def test_a_replica_without_progress_gets_nothing_new(
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
     assert len(bad.requests) == 1
+
+
+async def test_the_only_replica_goes_on_while_its_engine_works_on_a_long_prompt(
+    start_gateway: StartGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controlplane.domain.admission.breaker.STREAM_STALL_S", 0.5)
+    free = asyncio.Event()
+    usages = [0.1, 0.2, 0.3]  # by second; the last one stands still
+
+    async def prefill(request: Request, peer: Peer) -> None:
+        if request.json.get("stream"):
+            await free.wait()
+        await answer(request, peer)
+
+    async with Engine(prefill) as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        monkeypatch.setattr(
+            gateway.process.engine_samples,
+            "newest",
+            lambda: {"r0": EngineSample(kv_usage=usages.pop(0) if len(usages) > 1 else usages[0])},
+        )
+        (waits,) = await ask_some(gateway, 1, stream=True)
+        await until(lambda: len(usages) == 1)
+        assert not gate_of(gateway).progress["r0"].is_stalled
+        assert (await gateway.chat()).status == 200
+        await until(lambda: gate_of(gateway).progress["r0"].is_stalled)
+        free.set()
+        assert (await waits).status == 200
+        await gateway.until_idle()
+    is_at_rest(gateway)
 
 
 async def test_a_greedy_tenant_hardly_delays_another(start_gateway: StartGateway) -> None:

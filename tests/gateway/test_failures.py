@@ -9,7 +9,6 @@ import socket
 import pytest
 
 from controlplane.gateway import relay
-from controlplane.lib.upstream import QUIET_LIMIT_S
 from tests.gateway.conftest import Running, StartGateway, make_deployment, make_request, make_snapshot, until
 from tests.gateway.engine import DONE, LAST_CHUNK, Engine, Peer, Request, answer, chunk, event, head, plain_body
 
@@ -176,6 +175,23 @@ async def test_an_answer_that_ends_with_the_connection_is_whole(start_gateway: S
         assert (await gateway.chat()).body == plain_body()
 
 
+async def test_a_host_that_vanishes_without_a_word_is_noticed(start_gateway: StartGateway) -> None:
+    async with Engine() as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        await gateway.chat()
+        routes = gateway.process.snapshots.routes
+        assert routes is not None
+        connection = routes.pools["r0"].take()
+        assert connection is not None
+        sock = connection.transport.get_extra_info("socket")
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        probes = [sock.getsockopt(socket.IPPROTO_TCP, one) for one in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL)]
+        count = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT)
+        assert probes[0] + probes[1] * count <= 120
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 120_000
+        connection.abort()
+
+
 async def test_a_connection_is_used_again(start_gateway: StartGateway) -> None:
     async with Engine() as engine:
         gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
@@ -282,18 +298,27 @@ async def test_a_slow_client_slows_the_engine_down_and_gets_everything(start_gat
     assert body.count(b'"delta"') == len(pieces)
 
 
-async def test_a_replica_that_stays_silent_is_given_up_with_504(start_gateway: StartGateway) -> None:
-    async def silent(_: Request, peer: Peer) -> None:
-        await peer.wait_until_closed()
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_may_be_silent_for_as_long_as_its_tier_may_take(
+    start_gateway: StartGateway, stream: bool
+) -> None:
+    free = asyncio.Event()
+
+    async def silent(request: Request, peer: Peer) -> None:
+        if request.json["stream"]:
+            await peer.send(STREAM_HEAD, chunk(event()))
+        await free.wait()
+        await (peer.send(chunk(DONE), LAST_CHUNK) if request.json["stream"] else answer(request, peer))
 
     async with Engine(silent) as engine:
         gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
-        asked = asyncio.create_task(gateway.chat())
+        asked = asyncio.create_task(gateway.chat(stream=stream))
         await until(lambda: engine.requests)
         routes = gateway.process.snapshots.routes
         assert routes is not None
-        routes.pools["r0"].sweep(QUIET_LIMIT_S + 1)
-        assert ((await asked).status, (await asked).code) == (504, "upstream_timeout")
+        routes.pools["r0"].sweep(100_000)
+        free.set()
+        assert ((await asked).status, (await asked).whole) == (200, True)
         await gateway.until_idle()
 
 

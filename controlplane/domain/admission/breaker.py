@@ -17,6 +17,7 @@ REST_FIRST_S = 5.0
 REST_MOST_S = 60.0
 STREAM_STALL_S = 20.0
 PLAIN_STALL_S = 180.0  # a plain answer shows nothing before it is whole
+SLOW_PREFILL_TOKENS_PER_S = 500.0  # of a long prompt that is one step: while it is worked on no stream has a token
 
 
 @dataclass(slots=True)
@@ -77,16 +78,34 @@ def goes_elsewhere(status: int) -> bool:
 
 @dataclass(slots=True)
 class Progress:
-    """Whether a replica that holds requests gets on with them. `moved_at` is when a token or an answer came last."""
+    """Whether a replica that holds requests gets on with them. `moved_at` is when a token or an answer came last, or
+    the engine's own figures moved: they show the prefill of a long prompt, and plain answers, of which nothing comes
+    here for long. Those of an engine that hangs are still told, and stand still."""
 
     moved_at: float
     is_stalled: bool = False
+    kv_usage: float | None = None
 
-    def look(self, *, streams: int, plain: int, moved: bool, now: float) -> bool:
-        """Takes what one second brought (streams that nobody holds up, plain requests) and returns whether the replica
-        holds requests and has brought nothing for too long."""
-        if moved or not (streams or plain):
+    def look(
+        self,
+        *,
+        streams: int,
+        plain: int,
+        moved: bool,
+        now: float,
+        longest_prompt_tokens: int = 0,
+        kv_usage: float | None = None,
+        tokens_per_s: float | None = None,
+    ) -> bool:
+        """Takes what one second brought (streams that nobody holds up, plain requests; of streams without a token the
+        longest prompt; what the engine says of its cache and its pace) and returns whether the replica holds requests
+        and has brought nothing for too long."""
+        figures_move = bool(tokens_per_s) or (kv_usage is not None and kv_usage != self.kv_usage)
+        self.kv_usage = kv_usage
+        if moved or figures_move or not (streams or plain):
             self.moved_at = now
-        limit_s = STREAM_STALL_S if streams else PLAIN_STALL_S
+        limit_s = PLAIN_STALL_S
+        if streams:
+            limit_s = STREAM_STALL_S + longest_prompt_tokens / SLOW_PREFILL_TOKENS_PER_S
         self.is_stalled = now - self.moved_at >= limit_s
         return self.is_stalled

@@ -56,3 +56,20 @@ def test_plain_requests_show_nothing_for_long_and_an_idle_replica_never_stalls()
     assert not progress.look(streams=0, plain=3, moved=False, now=PLAIN_STALL_S - 1)
     assert progress.look(streams=0, plain=3, moved=False, now=PLAIN_STALL_S)
     assert not progress.look(streams=0, plain=0, moved=False, now=10 * PLAIN_STALL_S)
+
+
+def test_a_long_prompt_may_take_longer_before_its_first_token() -> None:
+    progress = Progress(0.0)
+    assert not progress.look(streams=2, plain=0, moved=False, now=STREAM_STALL_S + 9, longest_prompt_tokens=5000)
+    assert progress.look(streams=2, plain=0, moved=False, now=STREAM_STALL_S + 10, longest_prompt_tokens=5000)
+
+
+def test_an_engine_whose_own_figures_move_gets_on_and_one_whose_figures_stand_still_does_not() -> None:
+    progress = Progress(0.0)
+    for now in range(1, 400):
+        assert not progress.look(streams=1, plain=0, moved=False, now=float(now), kv_usage=now / 400)
+        assert not progress.look(streams=0, plain=1, moved=False, now=float(now), kv_usage=0.5, tokens_per_s=9.0)
+    progress.look(streams=1, plain=0, moved=False, now=400.0, kv_usage=0.5, tokens_per_s=0.0)
+    stalls = [progress.look(streams=1, plain=0, moved=False, now=400.0 + one, kv_usage=0.5) for one in (5, 18, 19)]
+    assert stalls == [False, False, True]
+    assert progress.look(streams=1, plain=0, moved=False, now=430.0), "nothing is known of the engine any more"
