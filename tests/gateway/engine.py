@@ -33,6 +33,8 @@ class Peer:
     async def send(self, *pieces: bytes) -> None:
         """Sends pieces, each as its own packet as far as that can be forced."""
         for piece in pieces:
+            if self.writer.is_closing():
+                raise ConnectionResetError
             self.writer.write(piece)
             await self.writer.drain()
             await asyncio.sleep(0)

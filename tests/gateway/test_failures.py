@@ -407,5 +407,4 @@ async def test_in_flight_returns_to_zero_after_hundreds_of_aborts_at_every_stage
         assert pools is not None
         assert not any(pool.busy for pool in pools.pools.values())
     assert gateway.process.gates.in_flight() == {}
-    assert len(one.requests) > 100
-    assert len(two.requests) > 100
+    assert min(len(one.requests), len(two.requests)) > 10, "a replica that fails rests"
