@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from statistics import median
 
 from django.db.models import Count, Q, QuerySet
 from django.urls import reverse
@@ -16,11 +15,11 @@ from django.utils.translation import ngettext
 from controlplane.console import sentences, words
 from controlplane.deployments import selectors
 from controlplane.deployments.models import Deployment, DesiredState, Engine, Replica, ReplicaState
+from controlplane.deployments.services import start_times
 from controlplane.fleet.models import Node
 
 _PATH_UP = (ReplicaState.PENDING, ReplicaState.PLACED, ReplicaState.STARTING, ReplicaState.WARMING, ReplicaState.READY)
 _LEAVING = (ReplicaState.DRAINING,)
-_SAMPLE = 20
 _LATE = 2.0  # times the usual
 SHOWN = 12  # steps of one piece of work; the rest is counted
 
@@ -144,16 +143,8 @@ def _steps(rows: QuerySet[Replica], expected: float | None, waiting: str = "") -
 
 
 def expected_start_s(deployment: Deployment) -> float | None:
-    """Returns the median time to ready of this deployment's last replicas, else of its engine's; None when unknown."""
-    for rows in (
-        Replica.objects.filter(deployment=deployment),
-        Replica.objects.filter(deployment__engine=deployment.engine),
-    ):
-        newest = rows.filter(facts__start_s__isnull=False).order_by("-created_at").values_list("facts__start_s")
-        found = [float(value) for (value,) in newest[:_SAMPLE] if value is not None]
-        if found:
-            return median(found)
-    return None
+    """Returns how long a start of this deployment usually takes; None when unknown."""
+    return start_times.usual_s([deployment]).get(deployment.pk)
 
 
 def _wants(deployment: Deployment) -> bool:

@@ -197,6 +197,16 @@ class Degrader:
             done.append(f"model={divert_to}")
         return Outcome(max_tokens, divert_to, header=", ".join(done))
 
+    def sheds_for_s(self, tier: str, now: float) -> float:
+        """Returns how long requests of a tier are shed at least: the step that does it is left after those above it,
+        each of which takes its time of calm."""
+        climbed = self.ladder.steps[: self.level]
+        first = next((place for place, step in enumerate(climbed) if step.kind == "shed" and step.concerns(tier)), None)
+        if first is None:
+            return 0.0
+        calm_s = 0.0 if self._calm_since is None else now - max(self._calm_since, self._changed_at)
+        return LOWER_AFTER_S * (self.level - first) - min(max(0.0, calm_s), LOWER_AFTER_S)
+
     def check_invariants(self) -> None:
         """Raises AssertionError where the level is not one of the ladder."""
         assert 0 <= self.level <= len(self.ladder.steps), f"level {self.level} of {len(self.ladder.steps)}"

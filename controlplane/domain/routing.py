@@ -6,6 +6,7 @@ it has no database.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -64,6 +65,13 @@ class RoutedDeployment:
     ladder: Ladder | None = None
     price: Price | None = None
     frozen: bool = False  # nothing about it changes by itself
+    ready_expected_at: float | None = None  # UTC seconds: of the first replica that starts, where none is ready
+
+    def ready_in_s(self, now: float) -> int | None:
+        """Returns in how many seconds a replica is expected; None where nobody knows, or it is late."""
+        if self.ready_expected_at is None or self.ready_expected_at <= now:
+            return None
+        return math.ceil(self.ready_expected_at - now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,11 @@ class TierLadders:
         degrader = self.by_tier.get(asked.tier)
         return Outcome(asked.max_tokens) if degrader is None else degrader.apply(asked, reachable)
 
+    def sheds_for_s(self, tier: str, now: float) -> float:
+        """Returns how long requests of a tier are shed at least, if its load stays as it is or falls."""
+        degrader = self.by_tier.get(tier)
+        return 0.0 if degrader is None else degrader.sheds_for_s(tier, now)
+
     def check_invariants(self) -> None:
         """Raises AssertionError where a level is not one of the ladder."""
         for degrader in self.by_tier.values():

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from http import HTTPStatus
 
 import msgspec
 
 from controlplane.domain.quotas.answers import QuotaRefusal
+from controlplane.domain.routing import SNAPSHOT_EVERY_S
 from controlplane.gateway.client import Client, Headers
 from controlplane.lib.upstream_connection import UpstreamError
 
 MOST_SAID = 2000
-SHED_RETRY_S = 15  # a step of the ladder is left no sooner
 
 
 class _Error(msgspec.Struct):
@@ -96,15 +97,10 @@ def quota_exceeded(refusal: QuotaRefusal, headers: Headers) -> GatewayError:
     )
 
 
-def quotas_contended() -> GatewayError:
-    text = "What this quota has left was taken by other requests at this very moment. Try again."
-    return GatewayError(429, "quota_exceeded", text, retry_after_s=1, kind="rate_limit_exceeded")
-
-
-def shed(name: str, why: str, status: int) -> GatewayError:
-    text = f"`{name}` has more to do than it can. {why} Try again in {SHED_RETRY_S} s."
+def shed(name: str, why: str, status: int, retry_after_s: int) -> GatewayError:
+    text = f"`{name}` has more to do than it can. {why} Try again in {retry_after_s} s."
     headers: Headers = [(b"x-headworks-degraded", b"shed")]
-    return GatewayError(status, "overloaded", text, retry_after_s=SHED_RETRY_S, headers=headers)
+    return GatewayError(status, "overloaded", text, retry_after_s=retry_after_s, headers=headers)
 
 
 def loop(hops: int) -> GatewayError:
@@ -119,9 +115,13 @@ def stopped(name: str) -> GatewayError:
     return GatewayError(503, "no_replica", text, retry_after_s=60)
 
 
-def no_replica(name: str) -> GatewayError:
-    text = f"No replica of `{name}` is ready. Try again; the deployment's page says what its replicas wait for."
-    return GatewayError(503, "no_replica", text, retry_after_s=5)
+def no_replica(name: str, ready_in_s: int | None) -> GatewayError:
+    """`ready_in_s` None = nobody knows; then whatever changes is known here with one of the next snapshots."""
+    if ready_in_s is None:
+        text = f"No replica of `{name}` is ready. Try again; the deployment's page says what its replicas wait for."
+        return GatewayError(503, "no_replica", text, retry_after_s=math.ceil(SNAPSHOT_EVERY_S))
+    text = f"No replica of `{name}` is ready. One is starting and is expected in about {ready_in_s} s."
+    return GatewayError(503, "no_replica", text, retry_after_s=ready_in_s)
 
 
 def unreachable(name: str) -> GatewayError:

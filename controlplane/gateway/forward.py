@@ -7,6 +7,7 @@ Guarantees
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 from controlplane.domain.routing import CoolDowns
@@ -41,7 +42,7 @@ class Forwarder:
         gate, client, key = self._gates.by_name.get(call.deployment.name), call.client, call.key
         if gate is None:  # the deployment was removed while the body came
             self._meter.refused(key, call.deployment.name, 503)
-            raise no_replica(call.ask.model)
+            raise no_replica(call.ask.model, call.deployment.ready_in_s(time.time()))
         if call.ask.may_hold_media:
             self._check_media(call)
         if gate.degrader.level:

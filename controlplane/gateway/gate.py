@@ -308,7 +308,7 @@ class Gate:
         ticket = answer.ticket
         self.count_refused(ticket.tier, answer.code)
         waited_s = time.monotonic() - ticket.arrived_at
-        return refusal_error(answer, self.name, waited_s, self._refused_status)
+        return refusal_error(answer, self.deployment, waited_s, self._refused_status)
 
     def _set_waits(self) -> None:
         target_s = self._ttft_target_s

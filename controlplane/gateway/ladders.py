@@ -12,6 +12,7 @@ Concurrency
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -76,7 +77,8 @@ class Ladders:
         if outcome.shed:
             gate.count_refused(gate.tier_of(tier), "shed")
             _count(gate, "shed")
-            raise shed(gate.name, outcome.why, self._refused_status)
+            wait_s = math.ceil(gate.degrader.sheds_for_s(gate.tier_of(tier), time.monotonic()))
+            raise shed(gate.name, outcome.why, self._refused_status, max(1, wait_s))
         said = []
         if outcome.max_tokens is not None and outcome.max_tokens != gate.sizes.limit(ask) and path not in NO_CAP:
             ask.cap(outcome.max_tokens)

@@ -173,7 +173,7 @@ def _for_model(body: bytes, model: str) -> bytes:
 
 def no_owner(name: str) -> GatewayError:
     text = f"The gateway process that decides about `{name}` has just ended, and no other has taken over. Try again."
-    return GatewayError(503, "no_owner", text, retry_after_s=1)
+    return GatewayError(503, "no_owner", text, retry_after_s=2)
 
 
 def moved() -> GatewayError:

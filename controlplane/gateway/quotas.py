@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import redis.asyncio
 
 from controlplane.domain.admission.ticket import Ticket
-from controlplane.domain.quotas.answers import GRANTED, QuotaAnswer, QuotaRefusal
+from controlplane.domain.quotas.answers import GRANTED, NeedsSlice, QuotaAnswer, QuotaRefusal
 from controlplane.domain.quotas.book import SliceBook
 from controlplane.domain.quotas.headers import RateLimitHeaders
 from controlplane.domain.quotas.measures import MONEY, TOKENS
@@ -26,7 +26,7 @@ from controlplane.domain.quotas.meter import Meter
 from controlplane.domain.quotas.quota import Price, Who
 from controlplane.domain.routing import RoutedKey, RoutingSnapshot
 from controlplane.gateway.client import Headers
-from controlplane.gateway.errors import quota_exceeded, quotas_contended
+from controlplane.gateway.errors import quota_exceeded
 from controlplane.lib.quota_leases import Leases
 
 FREE = Price()
@@ -108,8 +108,9 @@ class Quotas:
         answer = await leases.until_known(lambda: self._reserve(limits, ticket, is_guess, leases.now()))
         if answer is GRANTED:
             return
-        if not isinstance(answer, QuotaRefusal):
-            raise quotas_contended()
+        if isinstance(answer, NeedsSlice):
+            answer = self.book.contended(limits.meters, answer)
+        assert isinstance(answer, QuotaRefusal)
         address = (limits.who.tenant, answer.quota, answer.measure)
         self.refused[address] = self.refused.get(address, 0) + 1
         raise quota_exceeded(answer, self.headers(limits, time.monotonic()))

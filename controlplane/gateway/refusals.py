@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import time
+
 from controlplane.domain.admission.ticket import Refusal
+from controlplane.domain.routing import RoutedDeployment
 from controlplane.gateway.errors import GatewayError, no_replica
 
 
-def refusal_error(refusal: Refusal, model: str, waited_s: float, overload_status: int) -> GatewayError:
+def refusal_error(
+    refusal: Refusal, deployment: RoutedDeployment, waited_s: float, overload_status: int
+) -> GatewayError:
     """Returns the answer to a refused request, with how long it waited."""
+    model = deployment.name
     if refusal.code == "no_replica":
-        error = no_replica(model)
+        error = no_replica(model, deployment.ready_in_s(time.time()))
     elif refusal.code == "too_long":
         error = GatewayError(400, "context_length_exceeded", refusal.why, param="messages")
     elif refusal.code == "too_many":

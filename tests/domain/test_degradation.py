@@ -150,6 +150,15 @@ def test_a_request_is_sent_elsewhere_once_and_only_where_it_may_go() -> None:
     assert degrader.apply(Asked("standard", 10), reachable={"small"}).divert_to == "small"
 
 
+def test_how_long_a_tier_is_shed_at_least_follows_from_the_steps_above_and_the_calm_so_far() -> None:
+    degrader = make_level(4)
+    assert degrader.sheds_for_s("interactive", 0.0) == 0.0
+    assert (degrader.sheds_for_s("standard", 0.0), degrader.sheds_for_s("batch", 0.0)) == (15.0, 45.0)
+    changes = feed(degrader, [0.0] * 11)
+    assert not changes and degrader.sheds_for_s("standard", 10.0) == 5.0
+    assert degrader.sheds_for_s("standard", 100.0) == 0.0
+
+
 def test_a_shorter_ladder_is_left_at_once() -> None:
     degrader = make_level(4)
     degrader.set_ladder(Ladder(FULL.steps[:1]))

@@ -170,6 +170,16 @@ async def test_a_deployment_without_ready_replicas_answers_503_with_retry_after(
     assert (answer.status, answer.code, answer.headers["retry-after"]) == (503, "no_replica", "5")
 
 
+async def test_where_a_replica_is_expected_clients_are_told_when(start_gateway: StartGateway) -> None:
+    for in_s, low, high in ((80.0, 70, 80), (-3.0, 5, 5)):
+        expected = replace(make_deployment(), ready_expected_at=time.time() + in_s)
+        answer = await (await start_gateway(make_snapshot(expected))).chat()
+        assert (answer.status, answer.code) == (503, "no_replica")
+        wait_s = int(answer.headers["retry-after"])
+        assert low <= wait_s <= high, "what is late is expected at no time"
+        assert (f"in about {wait_s} s" in answer.json["error"]["message"]) == (in_s > 0)
+
+
 async def test_unknown_paths_and_methods_are_refused(start_gateway: StartGateway) -> None:
     gateway = await start_gateway(make_snapshot(make_deployment()))
     assert (await gateway.get("/v1/chat/completions")).status == 405

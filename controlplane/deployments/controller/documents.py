@@ -16,7 +16,7 @@ from django.utils import timezone
 from controlplane.accounts.models import ApiKey
 from controlplane.deployments.controller import rules
 from controlplane.deployments.models import Deployment, DesiredState, Engine, LedgerRow, Replica, Revision
-from controlplane.deployments.services import checking, freeze
+from controlplane.deployments.services import checking, freeze, start_times
 from controlplane.domain import reconcile
 from controlplane.domain.desired import DESIRED_SCHEMA, AssignedAccelerator, NodeDesired, ReplicaDesired
 from controlplane.domain.errors import RefusedError
@@ -61,13 +61,18 @@ def build_snapshot(now: float) -> Snapshot:
         if reconcile.is_routed(row.state, row.goal, _silent_s(nodes.get(row.node_id or 0), now)):
             ready[row.deployment_id].append(row)
     deployments: dict[str, RoutedDeployment] = {}
-    for deployment in Deployment.objects.filter(deleted_at=None).order_by("name"):
+    rows_of_deployments = list(Deployment.objects.filter(deleted_at=None).order_by("name"))
+    expected = start_times.expected_at(
+        [one for one in rows_of_deployments if one.pk not in ready and one.desired_state == DesiredState.RUNNING]
+    )
+    for deployment in rows_of_deployments:
         with _unreadable_is_left_out(f"deployment {deployment.name} is not routed"):
             replicas = [
                 _routed(row, deployment, revisions[row.revision_id], nodes.get(row.node_id or 0))
                 for row in ready[deployment.pk]
             ]
-            deployments[deployment.name] = _deployment(deployment, replicas)
+            routed = _deployment(deployment, replicas)
+            deployments[deployment.name] = replace(routed, ready_expected_at=expected.get(deployment.pk))
     if freeze.is_frozen():
         deployments = {name: replace(one, frozen=True) for name, one in deployments.items()}
     models = {name: name for name in deployments}

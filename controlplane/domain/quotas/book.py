@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from controlplane.domain.quotas.answers import GRANTED, NeedsSlice, QuotaAnswer, refusal
+from controlplane.domain.quotas.answers import GRANTED, NeedsSlice, QuotaAnswer, QuotaRefusal, contended, refusal
 from controlplane.domain.quotas.measures import MEASURES
 from controlplane.domain.quotas.meter import Meter
 from controlplane.domain.quotas.quota import Quota, Who
@@ -204,12 +204,16 @@ class SliceBook:
         return NeedsSlice(tuple([meter.id for meter in wanting]))
 
     def _refuse(self, meter: Meter, amount: int, now: float) -> QuotaAnswer:
-        cut_off = self.cut_off_at is not None
-        known = not cut_off or meter.measure.kind == "refilled"
         return refusal(
             quota=meter.quota.name, measure=meter.measure, limit=meter.limit, amount=amount,
-            resets_at=meter.has_room_at(amount, now) if known else None, now=now, cut_off=cut_off,
+            resets_at=meter.has_room_at(amount, now), now=now, cut_off=self.cut_off_at is not None,
         )  # fmt: skip
+
+    @staticmethod
+    def contended(meters: Sequence[Meter], needs: NeedsSlice) -> QuotaRefusal:
+        """What to answer a request that has asked Valkey again and again while others took what came."""
+        meter = next(one for one in meters if one.id in needs.meters)
+        return contended(quota=meter.quota.name, measure=meter.measure, limit=meter.limit)
 
     def _note_turn(self, meter: Meter, before: int) -> None:
         if meter.turn != before:

@@ -14,7 +14,7 @@ from controlplane.deployments.controller.leadership import Leadership, LostError
 from controlplane.deployments.controller.publish import Publisher
 from controlplane.deployments.models import Deployment, LedgerRow, Replica, Revision
 from controlplane.deployments.services import deployments
-from controlplane.domain.routing import SNAPSHOT_SCHEMA, RoutingSnapshot
+from controlplane.domain.routing import SNAPSHOT_SCHEMA, RoutedDeployment, RoutingSnapshot
 from controlplane.fleet.models import Node
 from controlplane.lib import keys, valkey, wire
 from tests.deployments.controller.running import desired, snapshot
@@ -107,6 +107,28 @@ def test_a_hybrid_s_predicted_tokens_are_no_capacity_and_the_ledger_s_ceiling_bo
     assert routed_room() == (None, 24)
     Revision.objects.update(spec={**Revision.objects.get().spec, "settings": {"data_parallel_size": 2}})
     assert routed_room() == (None, 24)  # 12 of each copy
+
+
+def test_when_a_replica_is_expected_is_told_where_none_is_ready() -> None:
+    deployment = make_deployment()
+    for took in (30.0, 90.0, 40.0):
+        make_replica(deployment, state="stopped", ended_at=timezone.now(), facts={"start_s": took})
+    assert snapshot_of().ready_expected_at is None, "nothing starts"
+    node, now = make_node(), timezone.now()
+    make_replica(deployment, node=node, state="pending")
+    failed = make_replica(deployment, node=node, state="failed")
+    assert snapshot_of().ready_expected_at is None, "one has no place yet, one is given up"
+    failed.retry_at = now + timedelta(seconds=20)
+    failed.save()
+    assert snapshot_of().ready_expected_at == pytest.approx(now.timestamp() + 20 + 40)
+    make_replica(deployment, node=node, state="starting", process_started_at=now - timedelta(seconds=10))
+    assert snapshot_of().ready_expected_at == pytest.approx(now.timestamp() - 10 + 40)
+    make_ready()
+    assert snapshot_of().ready_expected_at is None, "one is ready"
+
+
+def snapshot_of(name: str = "chat") -> RoutedDeployment:
+    return documents.build_snapshot(timezone.now().timestamp()).content.deployments[name]
 
 
 def test_the_ledgers_of_replicas_cost_no_queries_of_their_own(django_assert_num_queries) -> None:  # type: ignore[no-untyped-def]

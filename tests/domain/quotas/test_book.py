@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.domain.quotas.answers import Granted, NeedsSlice, QuotaAnswer, QuotaRefusal
+from controlplane.domain.quotas.answers import Granted, NeedsSlice, QuotaAnswer, QuotaRefusal, moment
 from controlplane.domain.quotas.book import SliceBook
 from controlplane.domain.quotas.pool import Pool
 from controlplane.domain.quotas.quota import Price, Who
+from controlplane.domain.quotas.windows import window_of
 from tests.domain.quotas.making import NOW, SHOP, ask, make_quota, sync
 
 
@@ -162,10 +163,22 @@ def test_without_valkey_it_goes_on_with_what_it_holds_and_says_so() -> None:
     assert isinstance(ask(book, pool, NOW + 1, "2", tokens=held), Granted)
     found = refused(book.reserve("3", SHOP, 1, 0, NOW + 2))
     assert "can't reach Valkey" in found.why
+    _, ends_at = window_of("day", NOW)
+    assert found.resets_at == ends_at and found.retry_after_s == ends_at - NOW - 2, "1 s would be a lie"
+    assert moment(ends_at) in found.why
     assert [book.cut_off_at] == [NOW + 1]
     sync(book, pool, NOW + 3)
     assert [book.cut_off_at] == [None]
     assert isinstance(ask(book, pool, NOW + 3, "3", tokens=1), Granted)
+
+
+def test_who_loses_each_slice_to_others_is_told_of_which_quota() -> None:
+    book = SliceBook([make_quota(requests_per_minute=600, tokens_per_day=10_000)])
+    needs = book.reserve("1", SHOP, 1, 0, NOW)
+    assert isinstance(needs, NeedsSlice)
+    found = book.contended(book.meters_of(SHOP), needs)
+    assert (found.quota, found.measure, found.limit) == ("q", "requests_per_minute", 600)
+    assert "The quota q allows 600 requests a minute" in found.why and found.retry_after_s == 1
 
 
 def test_without_valkey_a_limit_a_minute_goes_on_filling() -> None:
