@@ -143,6 +143,13 @@ class Live:
         self.prompt_tokens = 0  # by the engine's own count; 0 while it gave none
         self.output_tokens = 0
 
+    @property
+    def was_worked_on(self) -> bool:
+        """Whether an engine did something for it, once it is over: not where it refused, or gave nothing before it
+        broke. What it did not count is counted as it was estimated, here as in quotas."""
+        relay = self.relay
+        return relay.upstream_status < 400 and (relay.outcome != "broken" or bool(self.output_tokens))
+
 
 @dataclass(slots=True)
 class Used:
@@ -199,11 +206,13 @@ class Meter:
             now.output_tokens += tokens
         if relay.outcome == "whole" and status < 400:
             _observe(now.e2e, now.seconds, "e2e", relay.ended_at - live.arrived_at)
+        live.prompt_tokens, live.output_tokens = prompt_tokens, tokens
+        if not prompt_tokens and live.was_worked_on:
+            prompt_tokens = live.ticket.prompt_tokens
         now.requests += 1
         now.prompt_tokens += prompt_tokens
         if failed:
             now.errors += 1
-        live.prompt_tokens, live.output_tokens = prompt_tokens, tokens
         used = self._count(live.key, live.gate.name, status)
         used.errors += failed
         used.prompt_tokens += prompt_tokens

@@ -19,11 +19,13 @@ from typing import Literal
 from controlplane.domain.admission.breaker import goes_elsewhere
 from controlplane.gateway.client import Client, Headers
 from controlplane.gateway.errors import GatewayError, bad_gateway, engine_died, in_openai_shape, told_by_event
-from controlplane.lib.sse import TAIL_LIMIT_BYTES, EventStream, Usage, usage_of_tail
+from controlplane.lib.plain_usage import PassingUsage, usage_of
+from controlplane.lib.sse import EventStream, Usage
 from controlplane.lib.upstream_connection import Connection, UpstreamError
 
 PLAIN_HOLD_BYTES = 1024 * 1024  # a plain answer up to this is sent only when it is whole
-PASSED_HEADERS = frozenset({b"content-type", b"retry-after"})
+METADATA = b"metadata"  # where vLLM says what is in vectors that it sends as plain bytes, with their usage
+PASSED_HEADERS = frozenset({b"content-type", b"retry-after", METADATA})
 # what vLLM tells its clients when its own worker has died: no text for people who can't see its log
 ERROR_EVENT, ENGINE_DIED = b'data: {"error"', b"EngineCore encountered an issue"
 PLAIN_CODINGS = (b"", b"identity")
@@ -38,6 +40,7 @@ class Relay:
     """
 
     __slots__ = (
+        "_body",
         "_client",
         "_connection",
         "_done",
@@ -48,7 +51,7 @@ class Relay:
         "_own_headers",
         "_stream_wanted",
         "_strip_usage",
-        "_tail",
+        "_usage",
         "at_fault",
         "ended_at",
         "events",
@@ -77,9 +80,10 @@ class Relay:
         self._connection: Connection | None = None
         self._done: asyncio.Future[None] | None = None
         self._headers: Headers = []
+        self._body = b""  # a plain answer that is whole
         self._held: list[bytes] = []
         self._held_bytes = 0
-        self._tail = b""
+        self._usage: PassingUsage | None = None  # of a plain answer that is too long to be held
         self.events: EventStream | None = None
         self.waits_for_client = False
         self.upstream_status = 0
@@ -100,7 +104,14 @@ class Relay:
 
     def usage(self) -> Usage | None:
         """Returns the engine's own count of tokens, None when it gave none."""
-        return self.events.usage if self.events is not None else usage_of_tail(self._tail)
+        if self.events is not None:
+            return self.events.usage
+        if self._usage is not None:
+            return self._usage.found
+        for name, value in self._headers:
+            if name == METADATA:
+                return usage_of(value)
+        return usage_of(self._body)
 
     # -- the replica's side --------------------------------------------------------------------------------------
 
@@ -155,6 +166,7 @@ class Relay:
             if self.upstream_status >= 400:
                 self._error(body)
                 return
+            self._body = body
             self._start(len(body))
             self._client.end(body)
         self._finish("whole")
@@ -237,7 +249,6 @@ class Relay:
         self._client.start(self.status, self._headers + self._own_headers, length)
 
     def _plain(self, data: bytes) -> None:
-        self._tail = (self._tail + data)[-TAIL_LIMIT_BYTES:] if self._tail else data[-TAIL_LIMIT_BYTES:]
         if not self.status:
             self._held.append(data)
             self._held_bytes += len(data)
@@ -246,6 +257,9 @@ class Relay:
             self._start(None)
             data = b"".join(self._held)
             self._held.clear()
+            self._usage = PassingUsage()
+        if self._usage is not None:
+            self._usage.feed(data)
         if not self._client.write(data):
             self._wait_for_client()
 

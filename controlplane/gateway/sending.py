@@ -199,7 +199,7 @@ def _spent(live: Live) -> tuple[int, int] | None:
     nobody shall have long answers for nothing by leaving just before their end.
     """
     relay, ticket = live.relay, live.ticket
-    if relay.upstream_status >= 400 or (relay.outcome == "broken" and not live.output_tokens):
+    if not live.was_worked_on:
         return None
     if relay.outcome != "whole" or live.prompt_tokens or live.output_tokens:
         return live.prompt_tokens or ticket.prompt_tokens, live.output_tokens

@@ -16,7 +16,6 @@ from typing import Annotated
 import msgspec
 
 HOLD_LIMIT_BYTES = 64 * 1024
-TAIL_LIMIT_BYTES = 64 * 1024
 
 _ENDS = (b"\n\n", b"\r\n\r\n")
 _USAGE = b'"usage"'
@@ -41,12 +40,7 @@ class _Event(msgspec.Struct):
     usage: Usage | None = None
 
 
-class _Tail(msgspec.Struct):
-    usage: Usage | None = None
-
-
 _event_decoder = msgspec.json.Decoder(_Event)
-_tail_decoder = msgspec.json.Decoder(_Tail)
 
 
 class EventStream:
@@ -133,18 +127,3 @@ class EventStream:
             return False
         self.usage = decoded.usage
         return decoded.choices == []
-
-
-def usage_of_tail(tail: bytes) -> Usage | None:
-    """Returns the usage of a plain JSON answer from its last bytes, None when they do not hold it.
-
-    Inside a JSON string the quotes would be escaped, so the last bare `"usage"` is a key; the decoding from there on
-    succeeds only when that key belongs to the outermost object.
-    """
-    at = tail.rfind(_USAGE)
-    if at < 0:
-        return None
-    try:
-        return _tail_decoder.decode(b"{" + tail[at:]).usage
-    except (msgspec.DecodeError, RecursionError):
-        return None

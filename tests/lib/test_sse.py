@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.lib import sse
-from controlplane.lib.sse import EventStream, usage_of_tail
+from controlplane.lib.sse import EventStream
 
 USAGE = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
 
@@ -119,15 +119,3 @@ def test_a_usage_that_can_not_be_read_is_passed_on(usage: str) -> None:
     out, stream = run([odd], strip=True)
     assert out == odd
     assert stream.usage is None
-
-
-def test_the_usage_of_a_plain_answer_is_found_in_its_tail() -> None:
-    body = json.dumps({"choices": [{"text": '"usage": {"prompt_tokens": 99}'}], "usage": USAGE, "more": {"a": 1}})
-    assert usage_of_tail(body[-120:].encode()) == sse.Usage(5, 2)
-
-
-@pytest.mark.parametrize(
-    "tail", [b"", b"no", b'{"a": {"usage": {"prompt_tokens": 1}}}', b'{"usage": null}', b'"usage"']
-)
-def test_a_tail_without_a_usage_of_the_answer_gives_none(tail: bytes) -> None:
-    assert usage_of_tail(tail) is None
