@@ -71,6 +71,7 @@ _CONSTANTS: dict[str, tuple[Any, str]] = {
     "encoder_bytes_a_token_v0": (activation, "_ENCODER_BYTES_V0"),
     "non_torch_single_gib": (overhead, "_SINGLE_GIB"),
     "non_torch_single_0_6_gib": (overhead, "_SINGLE_OLD_GIB"),
+    "non_torch_single_0_6_desktop_gib": (overhead, "_SINGLE_OLD_DESKTOP_GIB"),
     "non_torch_linked_gib": (overhead, "_LINKED_GIB"),
     "non_torch_bus_gib": (overhead, "_BUS_GIB"),
 }
@@ -109,6 +110,8 @@ def _activation_gib(case: Case, ledger: Ledger) -> float | None:
     """The logged peak; where it holds graphs too (from 0.21), or is not logged, what the sum leaves for it."""
     if case.get("usable_budget") and case.get("activation_peak_gib") and not ledger.budget.graphs_inside:
         return float(case["activation_peak_gib"])
+    if case.get("total_or_util_derived"):
+        return None  # of a budget that was worked out backwards
     known = all(case.get(name) for name in ("weights_gib", "kv_cache_gib", "gpu_memory_utilization"))
     if not known or ledger.budget.requested_bytes is None or case["kv_cache_gib"] < 0:
         return None
@@ -122,11 +125,12 @@ def _non_torch(case: Case) -> Iterable[tuple[str, float]]:
     if case.get("non_torch_gib") is None or not case.get("tensor_parallel"):
         return
     rules = engine_rules.rules_for(case.get("vllm_version"), case.get("engine"))
+    card = cards.resolve(case.get("gpu"), case.get("gpu_memory_total_gib"), needed=False)
     if case["tensor_parallel"] == 1:
-        name = "non_torch_single_gib" if rules.version >= (0, 7, 0) else "non_torch_single_0_6_gib"
+        old = "non_torch_single_0_6_desktop_gib" if card.is_desktop else "non_torch_single_0_6_gib"
+        name = "non_torch_single_gib" if rules.version >= (0, 7, 0) else old
     else:
-        linked = cards.resolve(case.get("gpu"), case.get("gpu_memory_total_gib"), needed=False).linked
-        name = "non_torch_linked_gib" if linked else "non_torch_bus_gib"
+        name = "non_torch_linked_gib" if card.linked else "non_torch_bus_gib"
     yield name, case["non_torch_gib"]
 
 

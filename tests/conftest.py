@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 
 from tests import plugin
+
+settings.register_profile("untimed", deadline=None)  # a machine that others use as well is slow at times
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ _USUAL_SHARE = 0.975  # of nominal, where the size is none of these (median of t
 _SIZE = re.compile(r"(\d{1,4}(?:\.\d{1,2})?)\s*(?:g\.)?\s*gi?b", re.IGNORECASE)
 _NO_NAMES = ("", "unknown", "n/a", "na", "none", "null", "not stated", "unnamed")
 _UNIFIED = ("gb10", "spark", "jetson", "orin", "thor", "strix", "gh200", "m1", "m2", "m3", "m4")
+_GEFORCE = re.compile(r"RTX-\d{4}(?!.*Ada)")
 _SEVERAL = re.compile(r"\s*(?:/|\+|,|\bor\b)\s*")
 
 
@@ -36,6 +37,11 @@ class Card:
     def is_cpu(self) -> bool:
         """Whether it is a group of CPU cores, by its name: their memory is the machine's."""
         return "cpu" in self.name.lower().replace("-", " ").split()
+
+    @property
+    def is_desktop(self) -> bool | None:
+        """Whether it is a GeForce card, None where it is not known."""
+        return None if self.facts is None else _GEFORCE.match(self.facts.name) is not None
 
     @property
     def linked(self) -> bool:

@@ -93,7 +93,9 @@ def work_out(setup: Setup, correction: Correction = NO_CORRECTION) -> Budget:
     graphs = _graphs(setup)
     adapters = overhead.adapter_bytes(setup.model, adapters=wishes.adapters, rank=wishes.adapter_rank)
     adapters //= setup.tensor_parallel
-    non_torch = overhead.non_torch_bytes(rules, setup.tensor_parallel, setup.pipeline_parallel, linked=card.linked)
+    non_torch = overhead.non_torch_bytes(
+        rules, setup.tensor_parallel, setup.pipeline_parallel, linked=card.linked, desktop=card.is_desktop
+    )
     loaded = round(share.on_accelerator_bytes * correction.weights_ratio)
     peak = max(0, found.peak_bytes + correction.other_bytes)
     used = loaded + non_torch + peak + adapters + (graphs if rules.graphs_inside_budget else 0)

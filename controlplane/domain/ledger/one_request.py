@@ -56,6 +56,13 @@ def decide(setup: Setup, budget: Budget, layout: KvLayout) -> Verdict:
     verdict = _decide(setup, budget, layout)
     guessed = setup.wishes.tensor_parallel is None and not setup.wishes.ranks_must_be_known
     if guessed and verdict.reason in ("weights", "no_room_for_cache"):
+        if budget.capped and setup.length_was_given:
+            split = replace(
+                setup, tensor_parallel=max((layer.kv_heads for layer in setup.model.layers), default=1) or 1
+            )
+            beyond = _beyond_cache(split, budget.available_bytes or 0, checked_layout(split))
+            if beyond is not None:  # however many cards share it
+                return beyond
         sentence = f"{verdict.sentence} How many cards share the model is not known: tensor_parallel is not given."
         return Verdict(None, "unknown", sentence)
     return verdict
@@ -74,14 +81,23 @@ def _decide(setup: Setup, budget: Budget, layout: KvLayout) -> Verdict:
         return Verdict(None, "unknown", "The card's memory is not known, so nothing can be said about fitting.")
     if setup.model.keeps_nothing:
         return _without_cache(setup, budget)
-    needed = layout.needed_bytes(setup.max_model_len)
     if available <= 0:
         return Verdict(False, "no_room_for_cache", _no_room(budget))
-    usable = max(layout.usable_bytes(available), 0)
+    beyond = _beyond_cache(setup, available, layout)
+    if beyond is not None:
+        return beyond
+    needed, usable = layout.needed_bytes(setup.max_model_len), layout.usable_bytes(available)
     compared = f"{_gib(needed)} GiB for one request of {setup.max_model_len} tokens"
-    if needed > usable:
-        return Verdict(False, "one_request", f"{compared} is more than the {_gib(usable)} GiB left for the cache.")
     return Verdict(True, "fits", f"{compared}; {_gib(usable)} GiB are left for the cache.")
+
+
+def _beyond_cache(setup: Setup, available_bytes: int, layout: KvLayout) -> Verdict | None:
+    """One request of the largest length is more than the cache; None where it is not."""
+    needed, usable = layout.needed_bytes(setup.max_model_len), max(layout.usable_bytes(available_bytes), 0)
+    if needed <= usable:
+        return None
+    compared = f"{_gib(needed)} GiB for one request of {setup.max_model_len} tokens"
+    return Verdict(False, "one_request", f"{compared} is more than the {_gib(usable)} GiB left for the cache.")
 
 
 def _without_cache(setup: Setup, budget: Budget) -> Verdict:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -58,6 +59,23 @@ def test_a_cap_beyond_the_card_is_refused() -> None:
 def test_nothing_is_said_without_a_card() -> None:
     ledger = result.work_out(make_setup(card=make_card(None, ""), max_model_len=8192))
     assert (ledger.verdict.fits, ledger.verdict.reason) == (None, "unknown")
+
+
+@pytest.mark.parametrize(
+    ("model", "refused"),
+    [(make_latent_model(parameters=700_000_000_000), True), (make_model(parameters=700_000_000_000), False)],
+)
+def test_a_cache_that_is_too_small_however_many_cards_share_is_refused(model: ModelFacts, refused: bool) -> None:
+    """Latents lie whole on each card, so the number of cards does not matter; key-value heads are split."""
+    given: dict[str, Any] = {
+        "tensor_parallel": None,
+        "ranks_must_be_known": False,
+        "kv_cap_bytes": GIB // 2,
+        "max_model_len": 20_000,
+    }
+    verdict = result.work_out(make_setup(model, **given)).verdict
+    assert verdict.fits is (False if refused else None)
+    assert verdict.reason == ("one_request" if refused else "unknown")
 
 
 def test_a_length_that_was_not_given_may_be_shortened() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from controlplane.domain.footprint import cards
 from controlplane.domain.ledger import result
 from tests.domain.ledger.setups import GIB, make_card, make_model, make_setup, make_state_model, make_window_model
 
@@ -10,7 +11,7 @@ def test_tokens_are_blocks_of_16() -> None:
     """8B on an RTX 3090 with prompts of 20,000 tokens. Logged: 3.81 GiB, 1,952 blocks, 1.56 requests."""
     ledger = result.work_out(
         make_setup(
-            version="0.6.4", engine="V0", card=make_card(23.58, "RTX 3090"), utilization=0.9, max_model_len=20000
+            version="0.6.4", engine="V0", card=cards.resolve("RTX 3090", 23.58), utilization=0.9, max_model_len=20000
         )
     )
     assert ledger.available_bytes is not None

@@ -67,6 +67,16 @@ def test_the_slowest_requests_wait_long_once_the_cache_is_full() -> None:
     assert points[256].latency_p95_s > 10 * points[16].latency_p95_s
 
 
+def test_throughput_rises_by_22_percent_and_p95_falls_when_concurrency_falls_from_128_to_48() -> None:
+    """Worked sum. The cache holds 49 requests: 128 throw each other out, and their prompts are computed again."""
+    load = Workload(1000, 1000)
+    setup = make_setup("H20", kv_capacity_tokens=round(49 * load.mean_context_tokens))
+    calm, crowded = curve.predict(make_dense(), setup, load, [48, 128]).points
+    assert calm.output_tok_s / crowded.output_tok_s == pytest.approx(1.22, abs=0.06)
+    assert calm.latency_p95_s < 0.5 * crowded.latency_p95_s
+    assert calm.limit != "memory for cache" == crowded.limit
+
+
 @pytest.mark.parametrize("wrong", [[], [0.5], [float("nan")], [float("inf")], [1e30], [1.0] * 501])
 def test_concurrencies_that_can_not_be_are_refused(wrong: list[float]) -> None:
     with pytest.raises(RefusedError) as refused:
