@@ -65,12 +65,19 @@ def percentile_fields(values: Values) -> list[tuple[str, list[Field]]]:
     ]
 
 
+def hint(values: Values, kind: str | None = None) -> str:
+    """Returns what an empty rate at the peak means: that of the trace where one is held."""
+    held = trace_kind(values) if kind is None else kind
+    return _("Empty: that of the trace.") if held else _("Empty: as many as the cards carry.")
+
+
 def load_fields(values: Values) -> list[Field]:
     """Returns what is asked of the cards."""
     make = maker(values)
+    empty = hint(values)
     purposes = (("interactive", _("Interactive: people wait")), ("offline", _("Offline: throughput counts")))
     return [
-        make("peak_requests_per_s", _("Requests at the peak"), _("a second"), _("Empty: as many as the cards carry.")),
+        make("peak_requests_per_s", _("Requests at the peak"), _("a second"), empty),
         make("mean_requests_per_s", _("Requests on average"), _("a second")),
         make("ttft_ms", _("First token within"), "ms"),
         make("tpot_ms", _("Each token within"), "ms"),

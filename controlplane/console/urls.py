@@ -86,6 +86,7 @@ urlpatterns = [
     path("models/<str:name>/variants/<str:variant>/edit/", variants.edit, name="variant-edit"),
     path("models/<str:name>/variants/<str:variant>/do/delete/", variants.delete, name="variant-delete"),
     path("planner/", planner.planner, name="planner"),
+    path("planner/question/", planner.question, name="planner-question"),
     path("planner/answer/", planner.answer, name="planner-answer"),
     path("planner/files/", planner.files, name="planner-files"),
     path("gateway/", gateway.gateway, name="gateway"),

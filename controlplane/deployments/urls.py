@@ -30,6 +30,7 @@ urlpatterns = [
     path("replicas/<name:id>/candidates/", memory.CandidatesView.as_view()),
     path("ledgers/", memory.LedgersView.as_view()),
     path("freeze/", freeze.FreezeView.as_view()),
+    path("nodes/<name:name>/label/", nodes.LabelNodeView.as_view()),
     path("nodes/<name:name>/forget/", nodes.ForgetNodeView.as_view()),
     path("engines/", engines.EnginesView.as_view()),
     path("engines/<name:name>/", engines.EngineView.as_view()),

@@ -61,12 +61,6 @@ class ReasonBody(StrictSerializer):
     reason = Text(default="", allow_blank=True, max_length=200)
 
 
-class LabelsBody(StrictSerializer):
-    """All labels that a node shall carry."""
-
-    labels = Labels()
-
-
 class CardPriceBody(StrictSerializer):
     """What one accelerator costs."""
 
@@ -181,15 +175,6 @@ class MoveNodeView(NodeActionView):
     def post(self, request: Request, name: str) -> Response:
         """Puts a node into another pool."""
         return self.act(nodes.move, PoolChoiceBody, name)
-
-
-class LabelNodeView(NodeActionView):
-    """Labelling."""
-
-    @schema.acts("label_node", NodeSerializer, LabelsBody)
-    def post(self, request: Request, name: str) -> Response:
-        """Gives a node exactly these labels; what runs there goes on."""
-        return self.act(nodes.label, LabelsBody, name)
 
 
 class PriceNodeView(NodeActionView):

@@ -14,7 +14,6 @@ urlpatterns = [
     path("nodes/<name:name>/uncordon/", api.UncordonView.as_view()),
     path("nodes/<name:name>/drain/", api.DrainNodeView.as_view()),
     path("nodes/<name:name>/move/", api.MoveNodeView.as_view()),
-    path("nodes/<name:name>/label/", api.LabelNodeView.as_view()),
     path("nodes/<name:name>/price/", api.PriceNodeView.as_view()),
     path("nodes/<name:name>/memory/", memory_api.NodeMemoryView.as_view()),
     path("nodes/<name:name>/accelerators/", api.AcceleratorsView.as_view()),

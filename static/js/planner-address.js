@@ -9,7 +9,9 @@ const PERCENTILES = ["input", "output"].flatMap((side) => ["p50", "p95", "p99"].
 const USUAL = { source: "known", lengths: "mean" };
 let settled = location.pathname + location.search;
 
-export const fields = () => [...form.querySelectorAll("[name]:not([name=csrfmiddlewaretoken])")];
+// what is sent with the whole form without any script only
+const PLAIN = ["csrfmiddlewaretoken", "safetensors_file", "trace_file", "trace_text"];
+export const fields = () => [...form.querySelectorAll("input[name], select[name], textarea[name]")].filter((one) => !PLAIN.includes(one.name));
 export const named = (name) => form.querySelector(`[name="${name}"]:not([type=radio])`);
 
 export function values() {
@@ -18,7 +20,7 @@ export function values() {
   left.push(...(form.dataset.traceKind === "lengths" ? [...MEANS, ...PERCENTILES, "lengths"] : form.querySelector("[name=lengths]:checked").value === "mean" ? PERCENTILES : MEANS));
   const found = new URLSearchParams();
   for (const [name, value] of new FormData(form)) {
-    if (value !== "" && !left.includes(name)) found.set(name, value);
+    if (value !== "" && !left.includes(name) && !PLAIN.includes(name)) found.set(name, value);
   }
   if (found.get("lengths") === "mean") found.delete("lengths");
   if (found.get("purpose") === "interactive") found.delete("purpose");

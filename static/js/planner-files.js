@@ -30,7 +30,8 @@ file.addEventListener("change", async () => {
   form.dispatchEvent(new CustomEvent("planner:files"));
 });
 
-form.querySelector("[data-file-clear]").addEventListener("click", () => {
+form.querySelector("[data-file-clear]").addEventListener("click", (event) => {
+  event.preventDefault();
   index.value = "";
   file.value = "";
   showFile();

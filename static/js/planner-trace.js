@@ -19,6 +19,8 @@ export function showTrace() {
   form.dataset.traceKind = kindOf();
   form.querySelector("[data-trace-held]").hidden = kept.value === "";
   for (const one of form.querySelectorAll("[data-trace-has]")) one.hidden = one.dataset.traceHas !== form.dataset.traceKind;
+  const hint = document.getElementById("f-peak_requests_per_s-help");
+  hint.textContent = kept.value === "" ? form.dataset.hintCards : form.dataset.hintTrace;
   if (kept.value === "") for (const name of ["peak_requests_per_s", "mean_requests_per_s"]) form.querySelector(`[name=${name}]`).placeholder = "";
 }
 
@@ -64,7 +66,8 @@ text.addEventListener("input", (event) => {
 });
 text.addEventListener("change", (event) => event.stopPropagation());
 
-form.querySelector("[data-trace-clear]").addEventListener("click", () => {
+form.querySelector("[data-trace-clear]").addEventListener("click", (event) => {
+  event.preventDefault();
   newest += 1;
   kept.value = "";
   file.value = "";

@@ -57,6 +57,22 @@ def test_labels_of_a_node_are_set_as_a_whole(operator: APIClient) -> None:
         assert "labels" in error(operator.post("/api/v1/nodes/n1/label/", odd))["details"]["fields"]
 
 
+def test_labelling_a_node_names_who_loses_it_and_may_be_asked_before(operator: APIClient) -> None:
+    node = make_node(labels={"rack": "r1"})
+    chat, search = make_deployment(node_labels={"rack": "r1"}), make_deployment("search", node_labels={"rack": "r2"})
+    make_deployment("anywhere")
+    Replica.objects.filter(deployment=chat).delete()
+    make_replica(chat, node=node)
+    told = {"losing": [chat.name], "gaining": [search.name], "running": 1}
+    before = operator.post("/api/v1/nodes/n1/label/", {"labels": {"rack": "r2"}, "preview": True})
+    assert before.json()["affected"] == told and Node.objects.get().labels == {"rack": "r1"}
+    after = operator.post("/api/v1/nodes/n1/label/", {"labels": {"rack": "r2"}})
+    assert after.json()["affected"] == told and after.json()["labels"] == {"rack": "r2"}
+    assert after.headers["ETag"] != before.headers["ETag"]
+    again = operator.post("/api/v1/nodes/n1/label/", {"labels": {"rack": "r2"}}).json()
+    assert again["affected"] == {"losing": [], "gaining": [], "running": 0}
+
+
 def test_a_preview_tells_the_memory_or_why_it_is_not_known(operator: APIClient) -> None:
     make_placed()
     body = {"variant": "smollm2/bf16", "settings": {"max_model_len": 2048}}

@@ -33,7 +33,10 @@ STAGES = (
 EXPERTS = "/planner/?source=known&model=DeepSeek-V3&gpu=H200&cards_per_node=8&max_model_len=65536&trace=" + quote(
     json.dumps(TRACE)
 )
+CALIBRATED = PLAN + "&tensor_parallel=4&points=" + quote("1, 19.5, 240\n8, 24.1, 310\n32, 41, 900")
+RATED = PLAN + "&tensor_parallel=4&requests_per_s_a_card=0.6&speculative=ngram&max_loras=4&reserve_gib=4"
 PAGES = {
+    "calibrated": CALIBRATED, "rated": RATED,
     "empty": "/planner/", "plan": PLAN, "too-large": TOO_LARGE, "wrong": WRONG, "stages": STAGES, "experts": EXPERTS,
 }  # fmt: skip
 
@@ -120,7 +123,7 @@ def test_the_whole_form_is_in_sight_or_scrolls_with_the_page(site: Site) -> None
         page.goto(site.url + "/planner/")
         page.wait_for_timeout(200)
         assert page.evaluate("(f => f.scrollHeight - f.clientHeight)(document.getElementById('planner-form'))") <= 1
-        summary = page.locator("#planner-form details.panel > summary")
+        summary = page.locator("#planner-form details.panel > summary").last
         summary.scroll_into_view_if_needed()
         summary.click()
         field = page.locator("[name=survive_node_loss]")
@@ -145,8 +148,10 @@ def test_a_trace_is_uploaded_pasted_and_left_out_again(site: Site, tmp_path: Pat
     assert not page.locator("[name=input_tokens]").is_visible() and "trace=" in page.url
     assert "200 requests in 99.5 s" in page.inner_text("#planner-answer")
     assert page.get_attribute("[name=peak_requests_per_s]", "placeholder")
+    assert page.inner_text("#f-peak_requests_per_s-help") == "Empty: that of the trace."
     page.click("[data-trace-clear]")
     page.wait_for_selector("#load-title", state="detached")
+    assert page.inner_text("#f-peak_requests_per_s-help") == "Empty: as many as the cards carry."
     assert page.locator("[name=input_tokens]").is_visible() and "trace=" not in page.url
     page.click("[data-trace-paste] summary")
     page.fill("#f-trace-text", "when,input_tokens\n1,2")
@@ -196,3 +201,35 @@ def test_a_split_is_taken_and_leads_to_the_form_of_a_deployment(site: Site) -> N
     page.wait_for_selector("#deployment-form")
     assert page.input_value("[name=tensor_parallel]") == "8"
     assert page.input_value("[name='settings.max_model_len']") == "8192"
+
+
+def test_a_trace_is_given_and_left_out_without_any_script(site: Site, tmp_path: Path) -> None:
+    rows = [f"{n * 0.5},{400 + n % 7 * 100},{50 + n % 5 * 40}" for n in range(200)]
+    trace = tmp_path / "trace.csv"
+    trace.write_text("arrival_s,input_tokens,output_tokens\n" + "\n".join(rows))
+    page = site.page(java_script_enabled=False)
+    page.goto(site.url + PLAN)
+    page.set_input_files("#f-trace-file", str(trace))
+    page.click("[data-without-script] button")
+    page.wait_for_selector("#load-title")
+    assert "trace=" in page.url and "csrf" not in page.url
+    assert "200 requests in 99.5 s" in page.inner_text("#planner-answer")
+    page.click("[data-trace-clear]")
+    page.wait_for_selector("#load-title", state="detached")
+    assert "trace=" not in page.url and "model=Llama-3.1-70B-Instruct" in page.url
+    page.fill("[name=max_num_seqs]", "77")
+    page.press("[name=max_num_seqs]", "Enter")
+    page.wait_for_url("**max_num_seqs=77**")
+
+
+def test_points_are_typed_and_the_prediction_follows(site: Site) -> None:
+    page = site.page()
+    page.goto(site.url + PLAN)
+    page.click("summary >> text=Measured")
+    page.fill("[name=points]", "8, 60")
+    page.wait_for_selector("#calibration-title")
+    assert "Calibrated by 1 point" in page.inner_text("#planner-answer") and "points=" in page.url
+    page.fill("[name=points]", "8, many")
+    page.wait_for_selector("#f-points-problem:not(:empty)")
+    page.fill("[name=points]", "")
+    page.wait_for_selector("#calibration-title", state="detached")

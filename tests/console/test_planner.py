@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import json
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -254,3 +256,56 @@ def test_a_measured_rate_of_a_card_makes_the_capacity(viewer: Client) -> None:
     values = {**LLAMA, "tensor_parallel": "1", "peak_requests_per_s": "2000", "requests_per_s_a_card": "20"}
     page = viewer.get("/planner/", {**values, "safety_factor": "1", "survive_node_loss": "false"}).content.decode()
     assert "100 x TP 1 on 100 H100-SXM: 70 hot, 30 cold." in page and "As given, 20 requests/s a card." in page
+
+
+TRACE = "arrival_s,input_tokens,output_tokens\n" + "".join(f"{n},{100 + n},{10 + n % 9}\n" for n in range(300))
+INDEX = {"metadata": {"total_size": 16_060_522_496}, "weight_map": {"model.layers.31.mlp.up_proj.weight": "a"}}
+
+
+def make_file(text: str) -> SimpleUploadedFile:
+    return SimpleUploadedFile("given.txt", text.encode())
+
+
+def test_a_trace_and_an_index_are_given_without_any_script(viewer: Client) -> None:
+    files = {"trace_file": make_file(TRACE), "safetensors_file": make_file(json.dumps(INDEX))}
+    sent = viewer.post("/planner/question/", {**LLAMA, "input_tokens": "", "max_num_seqs": "64", **files})
+    assert sent.status_code == 303
+    page = viewer.get(sent["location"])
+    assert page.context["asked"].trace.requests == 300
+    assert page.context["answer"].question.model.weight_bytes == 16_060_522_496
+    assert 'value="64"' in page.content.decode() and "csrf" not in sent["location"]
+    left = viewer.post("/planner/question/", {**values_of(sent["location"]), "leave_out": "trace"})
+    again = viewer.get(left["location"])
+    assert again.context["asked"].trace is None and again.context["answer"].question.model.weight_bytes
+
+
+def values_of(address: str) -> dict[str, str]:
+    return {name: texts[0] for name, texts in parse_qs(urlsplit(address).query).items()}
+
+
+def test_a_pasted_trace_takes_the_place_of_lengths_without_any_script(viewer: Client) -> None:
+    sent = viewer.post("/planner/question/", {**LLAMA, "input_tokens": "500", "trace_text": TRACE})
+    page = viewer.get(sent["location"])
+    assert page.status_code == 200 and page.context["problems"] == {}
+    assert page.context["asked"].input_source == "trace"
+
+
+@pytest.mark.parametrize(
+    ("field", "text"),
+    [("trace", "a,b\n1,2\n"), ("trace", "x" * (2 * 1024 * 1024 + 1)), ("safetensors", "[]"), ("safetensors", "no")],
+    ids=["columns", "size", "list", "words"],
+)
+def test_a_file_that_can_not_be_read_is_told_at_its_field_without_any_script(
+    viewer: Client, field: str, text: str
+) -> None:
+    page = viewer.post("/planner/question/", {**LLAMA, "max_num_seqs": "64", f"{field}_file": make_file(text)})
+    assert page.status_code == 422 and page.context["problems"][field]
+    assert page.context["problems"][field] in html.unescape(page.content.decode())
+    assert 'value="64"' in page.content.decode()
+
+
+def test_the_hint_of_an_empty_rate_goes_by_the_trace(viewer: Client) -> None:
+    assert "as many as the cards carry.</span>" in viewer.get("/planner/", LLAMA).content.decode()
+    sent = viewer.post("/planner/question/", {**LLAMA, "trace_text": TRACE})
+    page = viewer.get(sent["location"]).content.decode()
+    assert "that of the trace.</span>" in page and "as many as the cards carry.</span>" not in page

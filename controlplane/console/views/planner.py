@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from controlplane.console import planner_answer, planner_form, planner_load, planner_more, rest, sentences
+from controlplane.console import (
+    planner_answer,
+    planner_form,
+    planner_load,
+    planner_more,
+    planner_upload,
+    rest,
+    sentences,
+)
 from controlplane.console.dialogs import Field, Values
 from controlplane.console.guard import ACTS, STATUS, page
-from controlplane.deployments.planner import answers, inputs, starting, subject
+from controlplane.deployments.planner import answers, inputs, starting
 from controlplane.deployments.planner.fields import MOST_FILE_BYTES
-from controlplane.domain.capacity import recorded, trace_file
+from controlplane.domain.capacity import trace_file
 from controlplane.domain.errors import RefusedError
 
 _EXAMPLE = (
@@ -28,9 +37,22 @@ _EXAMPLE = (
 @page()
 def planner(request: HttpRequest) -> HttpResponse:
     """The form, filled in by the address, and the answer."""
-    values = request.GET.dict()
+    return _page(request, request.GET.dict(), {})
+
+
+@page(methods=ACTS)
+def question(request: HttpRequest) -> HttpResponse:
+    """The form sent without any script, with its files: the address of the page that holds it all."""
+    values, problems = planner_upload.read(request.POST, request.FILES)
+    if problems:
+        return _page(request, values, problems)
+    return HttpResponseRedirect(f"{reverse('planner')}?{urlencode(values)}", status=303)
+
+
+def _page(request: HttpRequest, values: Values, unread: dict[str, str]) -> HttpResponse:
+    """`unread`: what is wrong with files that came with the form."""
     answer = _answered(values)
-    problems: dict[str, str] = answer["problems"]
+    problems: dict[str, str] = {**answer["problems"], **unread}
     source = planner_form.source_of(values)
 
     def told(found: Iterable[Field]) -> list[Field]:
@@ -42,6 +64,7 @@ def planner(request: HttpRequest) -> HttpResponse:
     measured = told(planner_more.measured_fields(values))
     context = {
         **answer,
+        "problems": problems,
         "source": source,
         "sources": [
             ("known", _("By name")),
@@ -55,6 +78,7 @@ def planner(request: HttpRequest) -> HttpResponse:
         "length": {one.name: one for one in told(planner_load.length_fields(values))},
         "percentiles": [(label, told(found)) for label, found in planner_load.percentile_fields(values)],
         "trace_kind": planner_load.trace_kind(values),
+        "hints": {"cards": planner_load.hint(values, ""), "trace": planner_load.hint(values, "rates")},
         "load": told(planner_load.load_fields(values)),
         "sliders": [
             replace(one, field=field)
@@ -72,7 +96,7 @@ def planner(request: HttpRequest) -> HttpResponse:
         "most_config_bytes": planner_form.MOST_CONFIG_BYTES,
         "most_file_bytes": MOST_FILE_BYTES,
     }
-    return render(request, "planner/page.html", context)
+    return render(request, "planner/page.html", context, status=422 if unread else 200)
 
 
 @page(methods=ACTS)
@@ -86,32 +110,20 @@ def answer(request: HttpRequest) -> HttpResponse:
 @page(methods=ACTS)
 def files(request: HttpRequest) -> HttpResponse:
     """Takes an index of safetensors files and returns what a question needs of it, short enough for an address."""
-    raw = request.read(MOST_FILE_BYTES + 1)
     try:
-        if len(raw) > MOST_FILE_BYTES:
-            raise RefusedError("safetensors", planner_form.too_large(MOST_FILE_BYTES))
-        short = subject.reduced(planner_load.parse(raw.decode("utf-8")))
-    except ValueError:
-        return JsonResponse({"problem": _("This is not JSON that can be read.")}, status=422)
-    except RefusedError as error:
-        return JsonResponse({"problem": sentences.said(error.message)}, status=422)
-    return JsonResponse({"safetensors": json.dumps(short, separators=(",", ":"))})
+        return JsonResponse({"safetensors": planner_upload.index(request.read(MOST_FILE_BYTES + 1))})
+    except planner_upload.UnreadError as unread:
+        return JsonResponse({"problem": unread.problem}, status=422)
 
 
 @page(methods=ACTS)
 def trace(request: HttpRequest) -> HttpResponse:
     """Takes a trace and returns what a question needs of it, short enough for an address."""
-    raw = request.read(trace_file.MOST_BYTES + 1)
     try:
-        if len(raw) > trace_file.MOST_BYTES:
-            raise RefusedError("trace", planner_form.too_large(trace_file.MOST_BYTES))
-        found = trace_file.read(raw.decode("utf-8"))
-    except ValueError:
-        return JsonResponse({"problem": _("This is not text that can be read. Give CSV or JSON lines.")}, status=422)
-    except RefusedError as error:
-        return JsonResponse({"problem": _at_field(error.message, error.fields.get("trace", ""))}, status=422)
-    kept = json.dumps(recorded.as_values(found), separators=(",", ":"))
-    return JsonResponse({"trace": kept, "kind": "rates" if found.input is None else "lengths"})
+        kept = planner_upload.trace(request.read(trace_file.MOST_BYTES + 1))
+    except planner_upload.UnreadError as unread:
+        return JsonResponse({"problem": unread.problem}, status=422)
+    return JsonResponse({"trace": kept, "kind": planner_load.trace_kind({"trace": kept})})
 
 
 def _answered(values: Values) -> dict[str, Any]:
@@ -160,9 +172,4 @@ def _problems(error: RefusedError) -> dict[str, str]:
     """What is wrong at each field: the sentence that was made for it, or the domain's and what would be right."""
     if error.code == planner_form.CODE:
         return error.fields
-    return {name: _at_field(error.message, right) for name, right in error.fields.items()}
-
-
-def _at_field(message: str, right: str) -> str:
-    told = sentences.said(message)
-    return told if not right or right in message else f"{told} ({sentences.said_right(right)})"
+    return {name: planner_upload.at_field(error.message, right) for name, right in error.fields.items()}
