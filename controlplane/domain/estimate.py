@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from controlplane.domain import estimate_assumptions
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.footprint import cards, engine_rules, launchers
 from controlplane.domain.footprint.cards import Card
@@ -111,7 +112,7 @@ def answer(case: Mapping[str, object], ledger: Ledger) -> dict[str, object]:
         "estimated_max_len": ledger.longest_tokens,
         "reason": ledger.verdict.sentence,
         "advice": [advice.sentence for advice in ledger.advice],
-        "assumptions": list(ledger.assumptions),
+        "assumptions": [*ledger.assumptions, *estimate_assumptions.unsaid(case, ledger.setup, ledger.layout)],
     }
 
 
