@@ -24,6 +24,7 @@ PARTS = {
     "scrape": "CPU of reading one scrape of an engine",
     "collector": "CPU of a node's collector with 60 replicas",
     "reports": "what the controller takes for a fleet of 200 nodes",
+    "planner": "CPU of the server for a change in the planner, in ms; the limit is 100",
     "ledger": "how far the memory ledger is from what engines logged",
     "performance_model": "how far the latency model is from what was published",
     "open_streams": "memory of the gateway with 2,000 open streams",
