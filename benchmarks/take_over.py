@@ -1,9 +1,9 @@
 """The gap in answers when the gateway process that owns a deployment dies or hangs: `python -m benchmarks.take_over`.
 
 Several gateway processes behind one port, before a stand-in for an engine with fewer seats than clients, so that some
-always wait. The owner is killed (or stopped by SIGSTOP, which looks like a process that hangs) again and again. Told
-are the longest time without any event of any stream, and how the streams of that time ended. With `--busy N` so many
-processes take what CPU there is.
+always wait. The owner is killed, stopped by SIGSTOP (which looks like one that hangs) or told to end. Told are the
+longest time without any event of any stream, and how the streams of that time ended. With `--busy N` so many processes
+take what CPU there is.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from controlplane.lib import keys, valkey, wire
 
 ENGINE_ARGUMENTS = ["--ttft-ms", "20", "--tpot-ms", "20"]
 CLIENTS, SEATS = 8, 4
-LOOKED_AT_S = {"kill": 4.0, "stop": 9.0}
-SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
+LOOKED_AT_S = {"kill": 4.0, "stop": 9.0, "end": 4.0}
+SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "end": signal.SIGTERM}
 AGAIN_LIMIT_S = 20.0
 
 
@@ -115,7 +115,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--processes", default="2,3")
-    parser.add_argument("--how", default="kill,stop")
+    parser.add_argument("--how", default="kill,stop,end")
     parser.add_argument("--busy", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="(it always prints JSON)")
     given = parser.parse_args()

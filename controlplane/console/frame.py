@@ -100,6 +100,7 @@ def object_url(kind: str, object_id: str) -> str:
     lists = {
         "tenant": "tenants", "api_key": "keys", "user": "users", "token": "tokens", "pool": "pools", "key_tier": "keys",
         "tier": "tiers", "quota": "quotas", "share": "shares", "price": "prices", "ladder": "ladders",
+        "gateway": "gateway",
     }  # fmt: skip
     if kind in lists:
         return reverse(lists[kind])

@@ -42,6 +42,7 @@ OTHERS: dict[str, Promise] = {
     "api_key": _("API key"),
     "user": _("User"),
     "token": _("Token"),
+    "gateway": _("Gateway process"),
     "system": _("System"),
     "tier": _("Tier"),
     "key_tier": _("Tier of the key"),

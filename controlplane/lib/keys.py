@@ -118,6 +118,11 @@ def gateway_state(gateway_id: str) -> str:
     return f"{NAMESPACE}:gateway-state:{gateway_id}"
 
 
+def gateway_missed(gateway_id: str) -> str:
+    """String: this gateway process has gone silent, and the journal says so."""
+    return f"{NAMESPACE}:gateway-missed:{gateway_id}"
+
+
 def gateway_members() -> str:
     """Sorted set: gateway process -> milliseconds of its last beat, by Valkey's clock."""
     return f"{NAMESPACE}:gateway-members"
