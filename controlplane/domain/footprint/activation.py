@@ -46,6 +46,11 @@ class ActivationPeak:
         return max(self.forward_bytes, self.sampling_bytes, self.encoder_bytes)
 
     @property
+    def without_sampling_bytes(self) -> int:
+        """The largest part where no logits are made, as on all stages of a pipeline but the last one."""
+        return max(self.forward_bytes, self.encoder_bytes)
+
+    @property
     def reason(self) -> str:
         """What the peak comes from, as a part of a sentence."""
         largest = max(

@@ -10,9 +10,10 @@ matrices of latent attention that are kept unpacked a second time, and padding t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil
+from typing import TypedDict, Unpack
 
-from controlplane.domain.footprint import activation
+from controlplane.domain.footprint import activation, stage_layers
+from controlplane.domain.footprint.stage_layers import StageLayers
 from controlplane.domain.specs.model import ModelFacts
 from controlplane.domain.specs.precision import Precision
 
@@ -29,7 +30,7 @@ _MXFP4_HIDDEN_MULTIPLE = 256
 
 @dataclass(frozen=True, slots=True)
 class WeightShare:
-    """Bytes of the fullest rank. `on_accelerator_bytes` is without what was offloaded to the host."""
+    """Bytes of one rank of a stage. `on_accelerator_bytes` is without what was offloaded to the host."""
 
     experts_bytes: int
     embedding_bytes: int
@@ -39,6 +40,7 @@ class WeightShare:
     layers: int
     draft_bytes: int = 0
     offloaded_bytes: int = 0
+    last: bool = True  # stage, where logits are made
 
     @property
     def loaded_bytes(self) -> int:
@@ -57,7 +59,16 @@ class WeightShare:
         return self.loaded_bytes - self.offloaded_bytes
 
 
-def share(
+class Given(TypedDict, total=False):
+    """How the weights are split; see `shares`."""
+
+    tensor_parallel: int
+    pipeline_parallel: int
+    speculative: bool
+    offload_bytes: int
+
+
+def shares(
     facts: ModelFacts,
     precision: Precision,
     *,
@@ -65,32 +76,44 @@ def share(
     pipeline_parallel: int = 1,
     speculative: bool = False,
     offload_bytes: int = 0,
-) -> WeightShare:
-    """What one rank of the fullest stage loads; `offload_bytes` of layers (never embeddings) may lie on the host."""
+) -> tuple[WeightShare, ...]:
+    """What one rank of each stage loads; `offload_bytes` of layers (never embeddings) may lie on the host."""
     parts = precision.part_bytes(facts)
-    layers = max(1, facts.num_hidden_layers)
-    stage = ceil(layers / pipeline_parallel) / layers
     replicated = min(parts.replicated_bytes, parts.rest_bytes)
     rest = (parts.rest_bytes - replicated) / tensor_parallel + replicated
-    rest += _copied_heads_bytes(facts, precision, tensor_parallel) + _absorbed_bytes(facts, tensor_parallel)
-    embedding = parts.embedding_bytes / tensor_parallel
-    if pipeline_parallel > 1 and not facts.tie_word_embeddings:
-        embedding /= 2  # the first stage holds the embedding, the last one the head
-    found = WeightShare(
-        experts_bytes=round(
-            parts.routed_experts_bytes / tensor_parallel * stage * _padding(facts, precision, tensor_parallel)
-        ),
-        embedding_bytes=round(embedding),
-        tower_bytes=round(parts.tower_bytes / tensor_parallel),
-        rest_bytes=round(rest * stage),
-        rotary_bytes=_rotary_bytes(facts, precision),
-        layers=ceil(layers / pipeline_parallel),
-        draft_bytes=round(parts.draft_bytes / tensor_parallel) if speculative else 0,
-    )
-    if not offload_bytes:
-        return found
-    movable = found.experts_bytes + found.rest_bytes
-    return replace(found, offloaded_bytes=min(offload_bytes, movable))
+    of_attention = _copied_heads_bytes(facts, precision, tensor_parallel) + _absorbed_bytes(facts, tensor_parallel)
+    experts = parts.routed_experts_bytes / tensor_parallel * _padding(facts, precision, tensor_parallel)
+    draft = parts.draft_bytes / tensor_parallel if speculative else 0
+    layers = max(1, facts.num_hidden_layers)
+    found = []
+    for stage in stage_layers.of(facts, pipeline_parallel):
+        share = WeightShare(
+            experts_bytes=round(experts * stage.experts_share),
+            embedding_bytes=round(_embedding_bytes(facts, stage, parts.embedding_bytes) / tensor_parallel),
+            tower_bytes=round(parts.tower_bytes / tensor_parallel),
+            rest_bytes=round(rest * stage.rest_share + of_attention * stage.layers / layers),
+            rotary_bytes=_rotary_bytes(facts, precision),
+            layers=stage.layers,
+            draft_bytes=round(draft) if stage.last else 0,
+            last=stage.last,
+        )
+        movable = share.experts_bytes + share.rest_bytes
+        found.append(replace(share, offloaded_bytes=min(offload_bytes, movable)))
+    return tuple(found)
+
+
+def share(facts: ModelFacts, precision: Precision, **given: Unpack[Given]) -> WeightShare:
+    """What one rank of the heaviest stage loads: see `shares`."""
+    return max(shares(facts, precision, **given), key=lambda one: one.on_accelerator_bytes)
+
+
+def _embedding_bytes(facts: ModelFacts, stage: StageLayers, both_bytes: int) -> float:
+    """The first stage holds the embedding, the last one the head; where they are one tensor, each end holds it."""
+    if stage.first and stage.last:
+        return both_bytes
+    if not stage.first and not stage.last:
+        return 0
+    return both_bytes if facts.tie_word_embeddings else both_bytes / 2
 
 
 def _copied_heads_bytes(facts: ModelFacts, precision: Precision, tensor_parallel: int) -> float:

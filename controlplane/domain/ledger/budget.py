@@ -88,8 +88,7 @@ class Budget:
 def work_out(setup: Setup, correction: Correction = NO_CORRECTION) -> Budget:
     """The budget of a set-up, with a correction learned from measured starts of its kind."""
     wishes, card, rules = setup.wishes, setup.card, setup.rules
-    share = _weights(setup)
-    found = _activation(setup, share)
+    share, found, stage_peak = _fullest(setup)
     graphs = _graphs(setup)
     adapters = overhead.adapter_bytes(setup.model, adapters=wishes.adapters, rank=wishes.adapter_rank)
     adapters //= setup.tensor_parallel
@@ -97,7 +96,7 @@ def work_out(setup: Setup, correction: Correction = NO_CORRECTION) -> Budget:
         rules, setup.tensor_parallel, setup.pipeline_parallel, linked=card.linked, desktop=card.is_desktop
     )
     loaded = round(share.on_accelerator_bytes * correction.weights_ratio)
-    peak = max(0, found.peak_bytes + correction.other_bytes)
+    peak = max(0, stage_peak + correction.other_bytes)
     used = loaded + non_torch + peak + adapters + (graphs if rules.graphs_inside_budget else 0)
     requested = None if card.total_bytes is None else ceil(card.total_bytes * setup.utilization)
     available = None if requested is None else requested - used - wishes.reserve_bytes
@@ -122,8 +121,9 @@ def work_out(setup: Setup, correction: Correction = NO_CORRECTION) -> Budget:
     )
 
 
-def _weights(setup: Setup) -> WeightShare:
-    return weights.share(
+def stage_shares(setup: Setup) -> tuple[WeightShare, ...]:
+    """What one rank of each stage of the pipeline loads."""
+    return weights.shares(
         setup.model,
         setup.precision,
         tensor_parallel=setup.tensor_parallel,
@@ -131,6 +131,15 @@ def _weights(setup: Setup) -> WeightShare:
         speculative=setup.draft is not None,
         offload_bytes=setup.wishes.cpu_offload_bytes,
     )
+
+
+def _fullest(setup: Setup) -> tuple[WeightShare, ActivationPeak, int]:
+    """Weights, activations and their peak on the stage that holds most of both: the last one samples too."""
+    stages = []
+    for share in dict.fromkeys(stage_shares(setup)):
+        found = _activation(setup, share)
+        stages.append((share, found, found.peak_bytes if share.last else found.without_sampling_bytes))
+    return max(stages, key=lambda stage: stage[0].on_accelerator_bytes + stage[2])
 
 
 def _activation(setup: Setup, share: WeightShare) -> ActivationPeak:

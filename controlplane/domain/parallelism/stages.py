@@ -2,9 +2,8 @@
 
 Ranks of one stage hold the same: tensor parallelism and experts are dealt out evenly. Stages differ in their layers,
 and in what lies at the ends: the embedding on the first, the head, the sampler and draft layers on the last; where
-embedding and head are one tensor, each end holds it. Layers go to stages as vLLM deals them out
-(`get_pp_indices`): evenly, what is left over one each to the stages before the last one, from behind. Layers of one
-model are taken to be equally heavy. The cache has as many blocks on each rank as on the fullest one.
+embedding and head are one tensor, each end holds it. Which layers a stage has and how heavy they are is worked out in
+`footprint.stage_layers`. The cache has as many blocks on each rank as on the fullest one.
 """
 
 from __future__ import annotations
@@ -12,6 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from controlplane.domain.footprint import stage_layers
+from controlplane.domain.footprint.weights import WeightShare
+from controlplane.domain.ledger import budget as budgeting
 from controlplane.domain.ledger.budget import Part
 from controlplane.domain.ledger.result import Ledger
 
@@ -41,39 +43,31 @@ class Stage:
         return sum(part.size_bytes for part in self.parts if part.name not in ("unused", "reserve"))
 
 
-def dealt(layers: int, stages: int) -> tuple[int, ...]:
-    """Layers of each stage."""
-    each, rest = divmod(layers, stages)
-    return tuple(each + (1 if stages - 1 - rest <= stage < stages - 1 else 0) for stage in range(stages))
-
-
 def of(ledger: Ledger, ranks: int) -> tuple[Stage, ...]:
     """The stages of a copy with `ranks` cards a stage, neighbours that are alike as one. One stage: as the ledger."""
-    setup = ledger.setup
-    counts = dealt(max(1, setup.model.num_hidden_layers), setup.pipeline_parallel)
-    last = len(counts) - 1
-    kinds = [(count, stage == 0, stage == last) for stage, count in enumerate(counts)]
+    shares = budgeting.stage_shares(ledger.setup)
+    last = len(shares) - 1
+    kinds = [(share, stage == 0) for stage, share in enumerate(shares)]
     found = []
     at = 0
-    for kind, alike in groupby(range(len(kinds)), key=kinds.__getitem__):
+    for (share, is_first), alike in groupby(range(len(kinds)), key=kinds.__getitem__):
         members = list(alike)
-        count, is_first, is_last = kind
         found.append(
             Stage(
                 first=members[0] + 1,
                 last=members[-1] + 1,
                 first_layer=at + 1,
-                last_layer=at + count * len(members),
-                layers=count,
+                last_layer=at + share.layers * len(members),
+                layers=share.layers,
                 cards=ranks,
                 embedding=is_first,
-                head=is_last,
-                parts=_parts(ledger, count, is_first, is_last) if last else ledger.budget.parts,
+                head=share.last,
+                parts=_parts(ledger, share) if last else ledger.budget.parts,
                 total_bytes=ledger.budget.total_bytes,
                 fullest=False,
             )
         )
-        at += count * len(members)
+        at += share.layers * len(members)
     return _with_fullest(found)
 
 
@@ -82,34 +76,22 @@ def _with_fullest(stages: list[Stage]) -> tuple[Stage, ...]:
     return tuple(replace(stage, fullest=stage.held_bytes == most) for stage in stages)
 
 
-def _parts(ledger: Ledger, layers: int, is_first: bool, is_last: bool) -> tuple[Part, ...]:
-    budget = ledger.budget
+def _parts(ledger: Ledger, held: WeightShare) -> tuple[Part, ...]:
+    budget, setup = ledger.budget, ledger.setup
     sizes = {part.name: part.size_bytes for part in budget.parts}
-    share = layers / budget.weights.layers
-    sizes["weights"] = _weights(ledger, layers, is_first, is_last)
-    sizes["activation"] = min(budget.activation_bytes, _peak(ledger, is_last))
+    sizes["weights"] = round(held.on_accelerator_bytes * ledger.correction.weights_ratio)
+    sizes["activation"] = _peak(ledger, held)
     if "kv_cache" in sizes:
+        most = max(stage_layers.dealt(max(1, setup.model.num_hidden_layers), setup.pipeline_parallel))
         blocks = ledger.layout.pool_blocks(budget.available_bytes or 0)
-        sizes["kv_cache"] = round(blocks * ledger.layout.bytes_per_block * share)
+        sizes["kv_cache"] = round(blocks * ledger.layout.bytes_per_block * held.layers / most)
     held_bytes = sum(size for name, size in sizes.items() if name != "unused")
     sizes["unused"] = max(0, (budget.total_bytes or 0) - held_bytes)
     return tuple(Part(name, size) for name, size in sizes.items() if size)
 
 
-def _weights(ledger: Ledger, layers: int, is_first: bool, is_last: bool) -> int:
-    """What the stage loads, with what was learned from measured starts."""
-    whole = ledger.budget.weights
-    movable = (whole.experts_bytes + whole.rest_bytes) * layers / whole.layers
-    found = movable - min(movable, whole.offloaded_bytes) + whole.rotary_bytes + whole.tower_bytes
-    if is_first or is_last:
-        found += whole.embedding_bytes
-    if is_last:
-        found += whole.draft_bytes
-    return round(found * ledger.correction.weights_ratio)
-
-
-def _peak(ledger: Ledger, is_last: bool) -> int:
+def _peak(ledger: Ledger, held: WeightShare) -> int:
     """The activation peak: sampling happens on the last stage alone."""
     found = ledger.budget.activation
-    peak = found.peak_bytes if is_last else max(found.forward_bytes, found.encoder_bytes)
+    peak = found.peak_bytes if held.last else found.without_sampling_bytes
     return max(0, peak + ledger.correction.other_bytes)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from controlplane.domain.specs import fields as reading
 from controlplane.domain.specs import formats
 from controlplane.domain.specs.fields import Fields
-from controlplane.domain.specs.model import AttentionKind, Experts, Layers, ModelFacts, StateShape
+from controlplane.domain.specs.model import AttentionKind, Experts, LayerRun, Layers, ModelFacts, StateShape
 
 _COUNTS = ("mamba_layers", "linear_attention_layers", "mlp_layers", "sliding_attention_layers",
            "chunked_attention_layers")  # fmt: skip
@@ -39,6 +39,7 @@ def read(fields: Mapping[str, object], *, name: str = "") -> ModelFacts:
         active_parameters=total - idle,
         embedding_parameters=embedding,
         experts=experts,
+        layer_runs=_runs(given, experts, total - embedding),
         quantization=_quantization(given.text("quant")),
     )
     unknown = [field for field in ("hidden_size", "vocab_size") if not given.number(field)]
@@ -179,6 +180,17 @@ def _experts(given: Fields, hidden: int, most: int) -> Experts | None:
     return Experts(
         count=count, active=active, shared=given.number("shared_experts", least=0) or 0, routed_params=routed
     )
+
+
+def _runs(given: Fields, experts: Experts | None, parameters: int) -> tuple[LayerRun, ...]:
+    """Layers before the mixture hold one wide feed-forward in place of experts; `parameters` are of all layers."""
+    dense = given.number("first_k_dense", least=0, most=reading.LARGEST_LAYERS) or 0
+    mixed = given.need("num_hidden_layers", most=reading.LARGEST_LAYERS) - dense
+    if experts is None or not dense or mixed <= 0:
+        return ()
+    wide = 3 * (given.number("hidden_size") or 0) * (given.number("intermediate_size", least=0) or 0)
+    other = max(parameters - experts.routed_params - dense * wide, 0) // (dense + mixed)
+    return (LayerRun(dense, 0, other + wide), LayerRun(mixed, experts.routed_params // mixed, other))
 
 
 def _quantization(text: str) -> str | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import groupby
 
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.specs import fields as reading
@@ -21,7 +22,7 @@ from controlplane.domain.specs.families.block import Block
 from controlplane.domain.specs.families.shape import Shape
 from controlplane.domain.specs.families.text_model import TextModel
 from controlplane.domain.specs.fields import Fields
-from controlplane.domain.specs.model import Experts, Layers, ModelFacts
+from controlplane.domain.specs.model import Experts, LayerRun, Layers, ModelFacts
 
 _TEXT_PARTS = ("text_config", "llm_config", "language_config", "language_model_config")
 _OTHER_CACHES = (
@@ -117,6 +118,7 @@ def _facts(
         intermediate_size=read_shape.intermediate,
         vocab_size=read_shape.vocab,
         layers=_grouped(cache for block in blocks for cache in block.mixer.caches),
+        layer_runs=_runs(blocks),
         tie_word_embeddings=tied,
         max_position_embeddings=lengths.longest,
         usual_length_tokens=lengths.usual,
@@ -154,6 +156,12 @@ def _tied(top: Fields, text: Fields, read_shape: Shape) -> bool:
 def _grouped(caches: Iterable[Layers]) -> tuple[Layers, ...]:
     """Layers that are alike as one entry with their number, in the order of their first appearance."""
     return tuple(replace(cache, count=count) for cache, count in Counter(caches).items())
+
+
+def _runs(blocks: tuple[Block, ...]) -> tuple[LayerRun, ...]:
+    """Neighbours that weigh the same as one entry."""
+    weights = [(block.feed_forward.routed, block.parameters - block.feed_forward.routed) for block in blocks]
+    return tuple(LayerRun(len(list(alike)), *weight) for weight, alike in groupby(weights))
 
 
 def _experts(text: Fields, read_shape: Shape, blocks: tuple[Block, ...]) -> Experts | None:

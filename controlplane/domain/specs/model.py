@@ -55,6 +55,15 @@ class Experts:
 
 
 @dataclass(frozen=True, slots=True)
+class LayerRun:
+    """Layers in a row that weigh the same: parameters of one of them, in routed experts and in all else."""
+
+    count: int
+    routed_params: int
+    other_params: int
+
+
+@dataclass(frozen=True, slots=True)
 class ModelFacts:
     """One model. `parameters` counts tied embeddings once and leaves draft layers out.
 
@@ -73,6 +82,7 @@ class ModelFacts:
     intermediate_size: int
     vocab_size: int
     layers: tuple[Layers, ...]  # attention and state layers, main model only, in no particular order
+    layer_runs: tuple[LayerRun, ...] = ()  # all layers in their order; () = the order is not known
     tie_word_embeddings: bool = False
     max_position_embeddings: int | None = None  # the longest request that engines allow, with rotary scaling
     usual_length_tokens: int | None = None  # taken where no length is asked for; None = the longest

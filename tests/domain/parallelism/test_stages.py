@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.domain.footprint import stage_layers
 from controlplane.domain.parallelism import copy_ledger, stages
 from controlplane.domain.parallelism.split import Split
 from controlplane.domain.specs import known_models
@@ -31,12 +32,12 @@ def sizes(stage: stages.Stage) -> dict[str, int]:
     [(80, 4, (20, 20, 20, 20)), (61, 4, (15, 15, 16, 15)), (5, 3, (2, 2, 1)), (6, 4, (1, 2, 2, 1)), (3, 1, (3,))],
 )
 def test_layers_are_dealt_out_as_the_engine_does(layers: int, count: int, dealt: tuple[int, ...]) -> None:
-    assert stages.dealt(layers, count) == dealt
+    assert stage_layers.dealt(layers, count) == dealt
 
 
 @given(st.integers(1, 200), st.integers(1, 32))
 def test_no_layer_is_lost(layers: int, count: int) -> None:
-    found = stages.dealt(layers, count)
+    found = stage_layers.dealt(layers, count)
     assert sum(found) == layers and max(found) - min(found) <= 1
 
 
