@@ -218,6 +218,7 @@ def taken(answer: Answer) -> dict[str, str]:
         "max_num_seqs": str(setup.max_num_seqs),
         "max_num_batched_tokens": str(setup.max_num_batched_tokens),
         "gpu_memory_utilization": f"{setup.utilization:g}",
+        "vllm_version": answer.question.rules.label,
         "tensor_parallel": str(answer.split.tensor),
         "pipeline_parallel": str(answer.split.pipeline),
         "attention_copies": str(answer.split.attention_copies),

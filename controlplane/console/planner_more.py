@@ -24,9 +24,9 @@ def engine_fields(values: Values) -> list[Field]:
     return [
         make("block_size", _("Block size"), _("tokens")),
         make("cpu_offload_gib", _("Weights in the machine's memory"), "GiB", _("Of each card; read over PCIe.")),
-        Field("speculative", _("Proposed tokens"), "select", values.get("speculative", ""), choices=drafts),
+        Field("speculative", _("Proposed tokens"), "select", values.get("speculative", ""), choices=drafts, full=True),
+        Field("draft_model", _("Draft model"), "text", values.get("draft_model", ""), files, full=True),
         make("speculative_tokens", _("Proposed a step"), _("tokens"), hint=str(USUAL_DRAFT_TOKENS)),
-        Field("draft_model", _("Draft model"), "text", values.get("draft_model", ""), files),
         make("max_loras", _("LoRA adapters"), "", _("In one batch.")),
         Field("max_lora_rank", _("Rank of adapters"), "select", values.get("max_lora_rank", ""), choices=ranks),
         Field("media", _("Pictures and films"), "select", values.get("media", ""), choices=media),

@@ -53,3 +53,27 @@ def test_engines_that_start_on_such_cards_are_advice() -> None:
     found = answers.estimate(make_inputs()).ledger.advice
     (told,) = [one.sentence for one in found if one.code == "two_starts_on_one_card"]
     assert f"on 1 of 2 cards of this make, such as replica {row.pk} of" in told
+
+
+def make_versions(*versions: str | None) -> None:
+    for number, version in enumerate(versions):
+        node = make_cards(f"v{number}")
+        Node.objects.filter(pk=node.pk).update(engines={"vllm": version})
+
+
+@pytest.mark.parametrize(
+    ("versions", "taken"),
+    [
+        (["0.20.1"], (0, 20, 1)), (["0.20.1", "0.31.0", "0.20.1"], (0, 20, 1)), (["0.20.1", "0.31.0"], (0, 31, 0)),
+        ([None, "0.20.1"], (0, 20, 1)), (["a fork"], (0, 32, 0)), ([], (0, 32, 0)),
+    ],
+)  # fmt: skip
+def test_the_version_of_most_nodes_with_such_cards_is_planned_for(
+    versions: list[str | None], taken: tuple[int, int, int]
+) -> None:
+    make_versions(*versions)
+    answer = answers.estimate(make_inputs())
+    assert answer.question.rules.version == taken
+    told = [line for line in answer.assumptions if "vllm_version is not given" in line]
+    assert len(told) == 1 and ("which most nodes" in told[0]) == (taken != (0, 32, 0))
+    assert answers.estimate(make_inputs(vllm_version="0.18")).question.rules.version == (0, 18, 0)

@@ -18,6 +18,7 @@ from controlplane.deployments.planner.calibration import Calibration
 from controlplane.deployments.planner.inputs import Inputs
 from controlplane.deployments.planner.subject import Subject
 from controlplane.deployments.planner.workload import Asked
+from controlplane.deployments.services.fleet_cards import Standing
 from controlplane.domain.capacity import rated, sizing
 from controlplane.domain.capacity.rated import CardRate
 from controlplane.domain.capacity.sizing import Sizing, Supply
@@ -73,13 +74,13 @@ class Answer:
     asked: Asked
     stages: tuple[Stage, ...]
     trials: Trials  # for what else is asked about the same requests
-    price_note: str = ""  # whose price was taken where none is given
+    fleet_notes: tuple[str, ...] = ()  # whose price and version were taken where none is given
     calibration: Calibration | None = None
     before: Candidate | None = None  # `chosen` without the calibration
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        notes = (*self.asked.notes, *((self.price_note,) if self.price_note else ()))
+        notes = (*self.asked.notes, *self.fleet_notes)
         return tuple(dict.fromkeys((*notes, *self.ledger.assumptions, *self.question.assumptions())))
 
     @property
@@ -132,10 +133,16 @@ def _estimate(inputs: Inputs) -> Answer:
         asked=asked,
         stages=stages.of(ledger, split.ranks),
         trials=tried,
-        price_note=standing.note if inputs.price_per_hour is None else "",
+        fleet_notes=_taken_of(standing, inputs),
         calibration=calibration,
         before=None if calibration is None or chosen is None else _before(calibration, question, chosen),
     )
+
+
+def _taken_of(standing: Standing, inputs: Inputs) -> tuple[str, ...]:
+    price = standing.note if inputs.price_per_hour is None else ""
+    version = "" if inputs.vllm_version else standing.engine_note
+    return tuple(note for note in (price, version) if note)
 
 
 def _calibrated(inputs: Inputs, question: Question) -> tuple[Question, Trials, Calibration | None]:

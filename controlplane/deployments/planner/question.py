@@ -29,9 +29,10 @@ from controlplane.fleet import selectors as fleet
 def of(inputs: Inputs, subject: Subject, asked: Asked, standing: Standing | None = None) -> Question:
     """Everything but the split, which the ranking finds. Raises RefusedError naming the field.
 
-    `standing` is what the fleet says of the card that is asked about: its price counts where none is given.
+    `standing` is what the fleet says of the card that is asked about: its price and its engine's version count where
+    none is given.
     """
-    facts = subject.facts
+    facts, standing = subject.facts, standing or Standing()
     setup.check_split(facts, inputs.tensor_parallel or 1, inputs.pipeline_parallel or 1)
     _check_experts(facts, inputs)
     _check_draft(facts, inputs)
@@ -40,8 +41,8 @@ def of(inputs: Inputs, subject: Subject, asked: Asked, standing: Standing | None
     question = Question(
         model=facts,
         precision=precision.parse(inputs.dtype or subject.dtype or None, stored, inputs.kv_cache_dtype or None, facts),
-        hardware=_hardware(inputs, standing or Standing()),
-        rules=engine_rules.rules_for(inputs.vllm_version or None, utilization=None),
+        hardware=_hardware(inputs, standing),
+        rules=engine_rules.rules_for(inputs.vllm_version or standing.engine_version or None, utilization=None),
         load=Load(asked.workload(), asked.peak_requests_per_s),
         purpose="offline" if inputs.purpose == "offline" else "interactive",
         wishes=_wishes(inputs, asked),
