@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +30,7 @@ def find(name: str) -> ModelFacts:
     return model
 
 
-def shares(model: ModelFacts, stages: int, **given_: int) -> tuple[WeightShare, ...]:
+def shares(model: ModelFacts, stages: int, **given_: Any) -> tuple[WeightShare, ...]:
     return weights.shares(model, precision.parse(None, None, None, model), pipeline_parallel=stages, **given_)
 
 
