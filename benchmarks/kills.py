@@ -30,7 +30,7 @@ from controlplane.embedded import children, engines, proc
 
 SERVICES = ("postgres", "valkey", "controller", "console", "worker", "beat", "node", "collector")
 VICTIMS = ("gateway owner", "gateway other", *SERVICES, "gateway", "engine")
-BEFORE_S, QUIET_S, LIMIT_S = 4.0, 5.0, 240.0
+BEFORE_S, QUIET_S, LIMIT_S = 4.0, 10.0, 240.0  # QUIET_S: the journal needs some seconds too
 AT_REST = ("in_flight", "kv_tokens_reserved", "queue", "usage_backlog_rows")
 
 

@@ -34,6 +34,7 @@ FORWARDED = {
     "/v1/completions": "/completions",
     "/v1/embeddings": "/embeddings",
 }
+READY = ("/readyz", "/health")  # the second is vLLM's, which load clients ask before they begin
 _SANE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 Answer = tuple[int, bytes, bytes]  # status, content type, body
@@ -146,13 +147,13 @@ class Gateway:
         """Answers what needs no replica."""
         path = scope["path"]
         if scope["method"] not in ("GET", "HEAD"):
-            known = path in ("/v1/models", "/healthz", "/readyz", "/metrics")
+            known = path in ("/v1/models", "/healthz", *READY, "/metrics")
             raise _wrong_method("GET") if known else _unknown_path(path)
         if path == "/metrics":
             status, kind, body = await self._figures(scope, is_inside=is_inside)
         elif path == "/readyz" and is_inside:
             status, kind, body = 200, b"application/json", msgspec.json.encode(self._readiness.own())
-        elif path == "/readyz":
+        elif path in READY:
             status, kind, body = 200, b"text/plain; charset=utf-8", await self._readiness.told()
         elif is_inside and path == watching.ADDRESS and self._owners.members is not None:
             status, kind, body = 200, b"application/json", msgspec.json.encode(self._owners.members.says())

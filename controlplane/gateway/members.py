@@ -58,6 +58,7 @@ class Members:
     ) -> None:
         self.me = me
         self.valkey_up = False
+        self.hung_count = 0  # times that another process was given up because it hung
         self.ids: tuple[str, ...] = (me.id,)  # of those that own deployments
         self._folder = folder
         self._on_change = on_change
@@ -148,7 +149,9 @@ class Members:
         """Asks all others once; what they have answered while we were late ourselves may not have been read yet."""
         late_s = max(0.0, now - self._watched_at - 2 * BEAT_S)
         self._watched_at = now
-        self._hung += [known.peer.pool for known in self._known.values() if known.look(now, late_s)]
+        hung = [known.peer.pool for known in self._known.values() if known.look(now, late_s)]
+        self.hung_count += len(hung)
+        self._hung += hung
         self._count()
         self._give_up_hung()
 

@@ -104,9 +104,13 @@ def _outbox(outbox: Outbox) -> Iterable[str]:
 
 
 def _owners(owners: Owners) -> Iterable[str]:
+    yield from gauge("headworks_gateway_processes", "Gateway processes behind this port that answer.", 1)
     if owners.members is None:
         return
     yield from gauge("headworks_gateway_members", "Gateway processes that own deployments.", len(owners.members.ids))
+    text = "Times that a process gave up another one because it hung."
+    yield from family("headworks_gateway_hung_total", "counter", text)
+    yield f"headworks_gateway_hung_total {owners.members.hung_count}"
     yield from family("headworks_gateway_passed_on_total", "counter", "Requests that another process decided about.")
     for deployment, count in sorted(owners.passed_on.items()):
         yield f"headworks_gateway_passed_on_total{{{labels(deployment)}}} {count}"

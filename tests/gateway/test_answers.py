@@ -222,6 +222,12 @@ async def test_health_answers_always_and_readiness_with_a_snapshot(start_gateway
     assert (await gateway.chat()).code == "no_snapshot"
 
 
+async def test_what_vllm_is_asked_for_its_health_is_answered_too(start_gateway: StartGateway) -> None:
+    """GuideLLM begins with that."""
+    assert (await (await start_gateway()).get("/health")).status == 503
+    assert (await (await start_gateway(make_snapshot())).get("/health")).status == 200
+
+
 async def test_what_steers_the_engine_is_never_a_clients_and_the_salt_is_the_tenants(
     start_gateway: StartGateway,
 ) -> None:

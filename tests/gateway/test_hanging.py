@@ -65,7 +65,11 @@ async def test_one_that_hangs_on_is_asked_for_nothing_until_it_answers_again(tmp
                 assert (await line.ask(CHAT)).status == 200
                 assert figure((await inside.ask(path="/metrics")).body, MEMBERS) == 1
                 await asyncio.sleep(0.05)
+            metrics = (await line.ask(path="/metrics")).body
+            assert figure(metrics, "headworks_gateway_processes") == 1
+            assert figure(metrics, "headworks_gateway_hung_total") == 1
         await group.workers()
+        assert figure(await group.metrics(), "headworks_gateway_processes") == 2
         assert (await line.ask(CHAT)).status == 200
 
 

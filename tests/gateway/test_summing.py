@@ -64,6 +64,8 @@ def test_many_files_of_dead_processes_become_one_with_the_same_sum(tmp_path: Pat
     dead = [path.read_bytes() for path in tmp_path.glob("*.prom") if path.stem != "living"]
     text = summing.summed([], dead)
     assert figure(text, 'headworks_gateway_requests_total{deployment="chat",status="200"}') == sum(range(20))
+    for ending, value in (('bucket{le="1"}', 190), ('bucket{le="+Inf"}', 190), ("count", 190), ("sum", 47.5)):
+        assert figure(text, f"headworks_gateway_e2e_seconds_{ending}") == value
 
 
 @pytest.mark.parametrize("victim", ["owner", "other"])
