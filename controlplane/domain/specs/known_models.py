@@ -85,6 +85,8 @@ _ALIASES = {
     "Mistral-Small-24B": "Mistral-Small-24B-2501",
     "Nemotron-Nano-9B-v2": "NVIDIA-Nemotron-Nano-9B-v2",
     "Nemotron-Nano-12B-v2": "NVIDIA-Nemotron-Nano-12B-v2",
+    "Codestral-22B": "Codestral-22B-v0.1",
+    "Nemotron-3-Nano-4B": "NVIDIA-Nemotron-3-Nano-4B",
     "Nemotron-3-Nano-30B-A3B": "NVIDIA-Nemotron-3-Nano-30B-A3B",
     "Nemotron-3-Super-120B-A12B": "NVIDIA-Nemotron-3-Super-120B-A12B",
     "Jamba-1.5-Mini": "AI21-Jamba-Mini",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -75,6 +76,9 @@ _ALIASES = {
     "fp8_e4m3_per_token_head": "fp8_per_token_head",
 }  # fmt: skip
 NAMES = tuple(_KINDS)
+_FURTHER = re.compile(
+    r"_(?:per_tensor|calculated|static|dynamic|with|scales?|kv|cache)(?:_|$)"
+)  # what changes no bytes
 
 
 def parse(kv_cache_dtype: str | None, *, model_dtype: str) -> KvPrecision:
@@ -97,7 +101,18 @@ def is_said(kv_cache_dtype: str | None) -> bool:
 
 
 def _clean(kv_cache_dtype: str | None) -> str:
-    return (kv_cache_dtype or "auto").split("(")[0].strip().lower().replace("-", "_").replace(" ", "_").rstrip("?")
+    """The name in one spelling. `auto (fp8 from checkpoint)` says what auto came to; `fp8 calculated scales` is FP8."""
+    before, _, inside = (kv_cache_dtype or "auto").partition("(")
+    name = _spelled(before)
+    meant = _spelled(inside.rstrip(") ").split(" ")[0])
+    if name == "auto" and (meant in _KINDS or meant in _ALIASES):
+        return meant
+    first = name.split("_")[0]
+    return first if name not in _KINDS and _FURTHER.search(name) and first in _KINDS else name
+
+
+def _spelled(text: str) -> str:
+    return text.strip().lower().replace("-", "_").replace(" ", "_").rstrip("?")
 
 
 def _unknown(value: object) -> RefusedError:

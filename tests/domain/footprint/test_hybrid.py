@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from controlplane.domain.footprint import hybrid, kv
 from controlplane.domain.footprint.engine_rules import EngineRules, rules_for
 from controlplane.domain.footprint.hybrid import KvLayout
-from controlplane.domain.specs import kv_precision
+from controlplane.domain.specs import known_models, kv_precision
 from controlplane.domain.specs.model import Layers, ModelFacts
 from tests.domain.ledger.setups import make_latent_model, make_model, make_state_model, make_window_model
 
@@ -117,3 +117,28 @@ def test_a_longer_request_never_needs_less(one: int, other: int) -> None:
     layout = make_layout(make_window_model(), rules_for("0.21"))
     low, high = sorted((one, other))
     assert layout.blocks_for(low) <= layout.blocks_for(high)
+
+
+@pytest.mark.parametrize(
+    ("name", "groups", "padded"),
+    [
+        ("google/gemma-3-27b-it", 7, 8),
+        ("google/gemma-3-1b-it", 7, 2),
+        ("moonshotai/Kimi-Linear-48B-A3B-Instruct", 4, 1),
+        ("nvidia/NVIDIA-Nemotron-3-Nano-4B-BF16", 7, 3),
+    ],
+)
+def test_layers_are_padded_as_engines_logged_it(name: str, groups: int, padded: int) -> None:
+    model = known_models.find(name)
+    assert model is not None
+    layout = make_layout(model, rules_for("0.13.0"))
+    assert (len(layout.groups), layout.padded_layers) == (groups, padded)
+
+
+def test_gemma_3_carries_what_its_engine_logged() -> None:
+    """89,994 blocks. Logged: 205,696 tokens, 50.05 requests of 4,096 tokens."""
+    model = known_models.find("google/gemma-3-27b-it")
+    assert model is not None
+    layout = make_layout(model, rules_for("0.11.0"), batched_tokens=8192)
+    assert 89_994 // len(layout.groups) * layout.block_tokens == 205_696
+    assert 89_994 / layout.blocks_for(4096) == pytest.approx(50.05, abs=0.005)

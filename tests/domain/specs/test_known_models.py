@@ -47,6 +47,7 @@ PUBLISHED = {
     "databricks/dbrx-instruct": 131_596_523_520,
     "llava-hf/llava-v1.6-mistral-7b-hf": 7_566_747_648, "bigcode/starcoder2-3b": 3_030_371_328,
     "internlm/internlm2_5-7b-chat": 7_737_708_544, "moonshotai/Moonlight-16B-A3B": 15_960_111_936,
+    "nvidia/NVIDIA-Nemotron-3-Nano-4B-BF16": 3_973_556_832, "mistralai/Codestral-22B-v0.1": 22_247_282_688,
     "canopylabs/orpheus-3b-0.1-ft": 3_300_870_144, "Qwen/Qwen1.5-MoE-A2.7B": 14_315_784_192,
 }  # fmt: skip
 
@@ -155,6 +156,7 @@ def test_every_line_of_the_table_can_be_read(name: str) -> None:
         ("Qwen/Qwen2-VL-7B-Instruct", 32768), ("Qwen/QwQ-32B", 40960), ("Qwen/QwQ-32B-Preview", 32768),
         ("microsoft/phi-4", 16384), ("microsoft/Phi-4-reasoning", 32768), ("moonshotai/Kimi-K2-Instruct", 131072),
         ("moonshotai/Kimi-K2-Thinking", 262144), ("Qwen/Qwen3-8B", 40960), ("Qwen/Qwen2.5-7B-Instruct", 32768),
+        ("Qwen/Qwen2.5-Math-7B", 4096),
     ],
 )  # fmt: skip
 def test_the_limit_is_that_of_the_models_own_config(name: str, limit: int) -> None:

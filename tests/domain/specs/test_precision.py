@@ -101,6 +101,18 @@ def test_the_cache_has_its_own_precision() -> None:
     assert precision.parse(None, None, "turboquant_k8v4", make_facts()).kv.vector_bytes(128) == 98  # of 128 and 68
 
 
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("auto (assumed)", "bf16"), ("auto", "bf16"), ("auto (fp8 from checkpoint)", "fp8"), ("auto (fp8_e4m3)", "fp8"),
+        ("fp8 calculated scales", "fp8"), ("fp8_per_tensor", "fp8"), ("fp8_per_token_head", "fp8_per_token_head"),
+        ("FP8-KV cache", "fp8"), ("fp8_ds_mla", "fp8_ds_mla"),
+    ],
+)  # fmt: skip
+def test_cache_types_are_read_as_people_write_them(written: str, name: str) -> None:
+    assert precision.parse(None, None, written, make_facts()).kv.name == name
+
+
 def test_an_unknown_cache_type_is_refused() -> None:
     with pytest.raises(RefusedError) as refused:
         precision.parse(None, None, "int7", make_facts())

@@ -33,6 +33,7 @@ def _falcon_h1(hidden: int, inner: int, layers: int, heads: int, kv: int, vocab:
 
 _NANO_9B = "M-M-M-MM-M-M-M*-M-M-M*-M-M-M-M*-M-M-M-M*-M-MM-M-M-M-M-M-"
 _NANO_12B = "M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M*-M-M-M-M-"
+_NANO_4B = "M-M-M-MM-M-M*-M-M*-M-M-M*-M-M-MM*-MMM-M-M-"
 _H_8B = "M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-"
 _NANO_30B = "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME"
 _SUPER = "MEMEMEM*EMEMEMEM*EMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEMEM*EMEMEMEME"
@@ -62,6 +63,7 @@ MODELS: dict[str, Config] = {
     "Nemotron-H-8B": _nemotron_h(4096, 21504, 32, 8, _H_8B, 128, 64, max_position_embeddings=8192),
     "NVIDIA-Nemotron-Nano-9B-v2": _nemotron_h(4480, 15680, 40, 8, _NANO_9B, 128, 80),
     "NVIDIA-Nemotron-Nano-12B-v2": _nemotron_h(5120, 20480, 40, 8, _NANO_12B, 128, 80),
+    "NVIDIA-Nemotron-3-Nano-4B": _nemotron_h(3136, 12544, 40, 8, _NANO_4B, 96, 80, max_position_embeddings=262144),
     "NVIDIA-Nemotron-3-Nano-30B-A3B": _nemotron_h(
         2688, 1856, 32, 2, _NANO_30B, 64, 64, n_routed_experts=128, num_experts_per_tok=6, moe_intermediate_size=1856,
         n_shared_experts=1, moe_shared_expert_intermediate_size=3712, max_position_embeddings=262144,

@@ -71,6 +71,8 @@ MODELS: dict[str, Config] = {
     "bge-large-en-v1.5": _encoder("bert", 1024, 24, 16, 30522, 512),
     "bge-base-en-v1.5": _encoder("bert", 768, 12, 12, 30522, 512),
     "bge-small-en-v1.5": row("bert", 384, 1536, 12, 12, 12, 30522, max_position_embeddings=512, **_TIED),
+    "all-MiniLM-L6-v2": row("bert", 384, 1536, 6, 12, 12, 30522, max_position_embeddings=512, **_TIED),
+    "bert-base-uncased": _encoder("bert", 768, 12, 12, 30522, 512),
     "bge-m3": _encoder("xlm-roberta", 1024, 24, 16, 250002, 8194),
     "bge-reranker-v2-m3": _encoder("xlm-roberta", 1024, 24, 16, 250002, 8194),
     "multilingual-e5-large": _encoder("xlm-roberta", 1024, 24, 16, 250002, 514),

@@ -102,7 +102,9 @@ MODELS: dict[str, Config] = {
     "Qwen2.5-72B": _72,
     **{f"Qwen2.5-Coder-{size}": config for size, config in
        (("0.5B", _05), ("1.5B", _15), ("3B", _3), ("7B", _7), ("14B", _14), ("32B", _32))},
-    **{f"Qwen2.5-Math-{size}": config for size, config in (("1.5B", _15), ("7B", _7), ("72B", _72))},
+    **{f"Qwen2.5-Math-{size}": changed(config, max_position_embeddings=4096) for size, config in
+       (("1.5B", _15), ("7B", _7), ("72B", _72))},
+    "Kimi-Dev-72B": changed(_72, max_position_embeddings=131072),
     "QwQ-32B": changed(_32, max_position_embeddings=40960),
     "QwQ-32B-Preview": _32,
     "QVQ-72B": seeing("qwen2_vl", changed(_72, model_type="qwen2_vl_text"), _TOWER_2),
