@@ -33,6 +33,7 @@ class TierQueue:
     tag: float = 0.0  # of the tier among the tiers
     now: float = 0.0  # virtual time: the start of the request that was served last
     lines: dict[str, _Line] = field(default_factory=dict)
+    line_bytes: dict[str, int] = field(default_factory=dict)  # of each line
     tags: dict[str, float] = field(default_factory=dict)
 
     def push(self, ticket: Ticket) -> None:
@@ -44,6 +45,7 @@ class TierQueue:
         line[ticket.id] = ticket
         self.count += 1
         self.bytes += ticket.body_bytes
+        self.line_bytes[ticket.tenant] = self.line_bytes.get(ticket.tenant, 0) + ticket.body_bytes
 
     def heads(self) -> Iterator[Ticket]:
         """Yields the first request of each tenant, the tenant served least first. Those that avoid a replica hold up
@@ -61,9 +63,33 @@ class TierQueue:
             return False
         self.count -= 1
         self.bytes -= ticket.body_bytes
+        self.line_bytes[ticket.tenant] -= ticket.body_bytes
         if not line:
-            del self.lines[ticket.tenant]
+            del self.lines[ticket.tenant], self.line_bytes[ticket.tenant]
         return True
+
+    def pushed_out_by(self, ticket: Ticket, most: int, most_bytes: int) -> list[Ticket] | None:
+        """Returns whose places a request takes in a queue that holds no more: the last ones of the tenant that holds
+        most of it, as long as that tenant still holds no less than the newcomer's does then. [] = there is room, None =
+        none is made. So one tenant's requests can not keep the others out."""
+        out: list[Ticket] = []
+        if self.count >= most:
+            longest = max(self.lines, key=lambda tenant: len(self.lines[tenant]))
+            if len(self.lines[longest]) <= len(self.lines.get(ticket.tenant, ())) + 1:
+                return None
+            out.append(next(reversed(self.lines[longest].values())))
+        missing = self.bytes + ticket.body_bytes - most_bytes - sum(one.body_bytes for one in out)
+        if missing <= 0:
+            return out
+        largest = max(self.line_bytes, key=self.line_bytes.__getitem__, default=ticket.tenant)
+        left = self.line_bytes.get(largest, 0) - self.line_bytes.get(ticket.tenant, 0) - ticket.body_bytes
+        for one in reversed(self.lines.get(largest, {}).values()):
+            if missing <= 0:
+                break
+            if one not in out:
+                out.append(one)
+                missing, left = missing - one.body_bytes, left - one.body_bytes
+        return out if missing <= 0 and left >= 0 and largest != ticket.tenant else None
 
     def served(self, tenant: str, tokens: float, tenant_weight: float) -> None:
         """Charges a tenant for tokens that it is about to get (or gives back what it did not use, when negative)."""
@@ -184,5 +210,7 @@ class FairQueue:
             tickets = [ticket for line in tier.lines.values() for ticket in line.values()]
             assert tier.count == len(tickets), f"{name}: {tier.count} counted, {len(tickets)} wait"
             assert tier.bytes == sum(ticket.body_bytes for ticket in tickets), f"{name}: bytes do not add up"
+            lines = {tenant: sum(one.body_bytes for one in line.values()) for tenant, line in tier.lines.items()}
+            assert tier.line_bytes == lines, f"{name}: {tier.line_bytes} bytes counted by tenant, {lines} wait"
             assert all(line for line in tier.lines.values()), f"{name}: an empty line is kept"
             assert all(ticket.tier == name for ticket in tickets), f"{name}: a request of another tier waits here"

@@ -93,10 +93,9 @@ class Admission:
             return [self._expired(ticket, now)]
         if self.serving.never_fits(ticket):
             return [self._never_fits(ticket, now)]
-        refusal = self._queue_is_full(ticket, now)
-        if refusal is not None:
-            return [refusal]
-        return self._enqueue(ticket, now)
+        tier = self.policy.tiers[ticket.tier]
+        out = self.queue.tiers[tier.name].pushed_out_by(ticket, tier.queue_most, tier.queue_most_bytes)
+        return [self._queue_is_full(ticket, now)] if out is None else self._enqueue(ticket, out, now)
 
     def ended(self, ticket_id: str, now: float, used_tokens: int | None = None) -> list[Answer]:
         """The request's body has ended, in whichever way: gives everything back, and returns who is next.
@@ -255,17 +254,16 @@ class Admission:
         self.admitted[ticket.tier] += 1
         self._rate.add(now)
 
-    def _queue_is_full(self, ticket: Ticket, now: float) -> Refusal | None:
+    def _queue_is_full(self, ticket: Ticket, now: float) -> Refusal:
         tier, queue = self.policy.tiers[ticket.tier], self.queue.tiers[ticket.tier]
         if queue.count >= tier.queue_most:
             why = f"{queue.count} requests of the tier {tier.name} wait already, and no more may."
             return self._refuse(ticket, "queue_full", why, now)
-        if queue.bytes + ticket.body_bytes > tier.queue_most_bytes:
-            why = f"The waiting requests of the tier {tier.name} hold {queue.bytes} bytes, and no more may."
-            return self._refuse(ticket, "queue_bytes", why, now)
-        return None
+        why = f"The waiting requests of the tier {tier.name} hold {queue.bytes} bytes, and no more may."
+        return self._refuse(ticket, "queue_bytes", why, now)
 
-    def _enqueue(self, ticket: Ticket, now: float) -> list[Answer]:
+    def _enqueue(self, ticket: Ticket, out: Iterable[Ticket], now: float) -> list[Answer]:
+        """Lets a request wait if it can make it, in the places of those that are to go `out` for it."""
         ahead = self.queue.ahead_of(ticket)
         self.queue.push(ticket)
         self.waiting[ticket.id] = ticket
@@ -279,6 +277,8 @@ class Admission:
             self.abandoned(ticket.id)
             why = f"It would wait about {expected_s:.1f} s and may wait {ticket.wait_until - now:.1f} s."
             return [*answers, self._refuse(ticket, "too_slow", why, now)]
+        why = f"The queue of the tier {ticket.tier} is full, and its place went to a tenant with less in it."
+        answers += [self._refuse(one, "queue_full", why, now) for one in out if self.abandoned(one.id)]
         return [*answers, Queued(ticket, ahead, expected_s)]
 
     def _never_fits(self, ticket: Ticket, now: float) -> Refusal:

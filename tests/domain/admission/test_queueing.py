@@ -92,6 +92,41 @@ def test_a_queue_is_bounded_by_count_and_bytes(tier: object, code: str) -> None:
     assert isinstance(answer, Refusal) and answer.code == code and answer.retry_after_s >= 1
 
 
+@pytest.mark.parametrize("bounds", [{"queue_most": 20}, {"queue_most_bytes": 20_000}], ids=["count", "bytes"])
+def test_one_tenant_s_full_queue_keeps_nobody_else_out(bounds: dict[str, int]) -> None:
+    admission = make_admission(seats=1, policy=Policy(tiers={"standard": replace(STANDARD, **bounds)}))  # type: ignore[arg-type]
+    fill_up(admission, 21)
+    answers = admission.arrive(make_ticket("small", "small"), LATE)
+    out, last = answers
+    assert isinstance(out, Refusal) and (out.ticket.id, out.code) == ("greedy-20", "queue_full") and "less" in out.why
+    assert isinstance(last, Queued) and last.ticket.id == "small"
+    admission.check_invariants()
+    answer = ask(admission, make_ticket("more", "greedy"))
+    assert isinstance(answer, Refusal) and answer.code in ("queue_full", "queue_bytes"), "nobody makes room for oneself"
+
+
+def test_in_a_queue_that_is_full_of_equals_nobody_makes_room() -> None:
+    admission = make_admission(seats=1, policy=Policy(tiers={"standard": replace(STANDARD, queue_most=4)}))
+    ask(admission, make_ticket("runs"))
+    for number in range(4):
+        ask(admission, make_ticket(f"t{number}", f"tenant-{number % 2}"))
+    assert isinstance(ask(admission, make_ticket("t4", "tenant-0")), Refusal)
+    ask(admission, make_ticket("t5", "tenant-2"))
+    answer = ask(admission, make_ticket("t6", "tenant-2"))
+    assert isinstance(answer, Refusal), "of 2, 1 and 1 none holds more than the newcomer's would"
+
+
+def test_a_large_request_pushes_out_as_many_as_it_needs_and_no_more_than_is_fair() -> None:
+    tier = replace(STANDARD, queue_most_bytes=20_000)
+    admission = make_admission(seats=1, policy=Policy(tiers={"standard": tier}))
+    fill_up(admission, 21)
+    answers = admission.arrive(make_ticket("large", "small", body_bytes=5000), LATE)
+    assert len(answers) == 6 and isinstance(answers[-1], Queued)
+    answers = admission.arrive(make_ticket("larger", "small", body_bytes=8000), LATE)
+    assert len(answers) == 1 and isinstance(answers[0], Refusal), "it would hold more than the other then"
+    admission.check_invariants()
+
+
 def test_a_request_that_can_not_make_it_is_refused_at_once() -> None:
     admission = make_admission(seats=1, policy=Policy(kept_seats=0))
     for number in range(20):  # one a second is served

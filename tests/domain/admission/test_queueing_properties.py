@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -11,11 +12,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from controlplane.domain.admission.policy import Policy, TenantShare
 from controlplane.domain.admission.queueing import Admission
 from controlplane.domain.admission.ticket import Answer, Dispatch, Queued, Refusal
+from controlplane.domain.admission.tiers import BATCH, INTERACTIVE, STANDARD
 from tests.domain.admission.making import LATE, make_admission, make_ticket
 
 TENANTS = ["ada", "bob", "eve"]
 TIERS = ["interactive", "standard", "batch"]
-POLICY = Policy(shares={"ada": TenantShare(2.0, 0.5, 1.0), "eve": TenantShare(1.0, 0.0, 0.5)})
+SMALL_QUEUES = {
+    tier.name: replace(tier, queue_most=3, queue_most_bytes=4500) for tier in (INTERACTIVE, STANDARD, BATCH)
+}
+POLICY = Policy(SMALL_QUEUES, shares={"ada": TenantShare(2.0, 0.5, 1.0), "eve": TenantShare(1.0, 0.0, 0.5)})
 
 
 class Asking(RuleBasedStateMachine):
@@ -52,19 +57,24 @@ class Asking(RuleBasedStateMachine):
         tokens=st.tuples(st.integers(1, 800), st.integers(0, 2000)),
         patience=st.sampled_from([0.5, 2.0, 60.0]),
         session=st.sampled_from(["", "s"]),
-        sequences=st.sampled_from([1, 1, 2, 7]),
+        size=st.tuples(st.sampled_from([1, 1, 2, 7]), st.sampled_from([0, 1000, 1000, 4000])),
     )
     def arrives(
-        self, who: tuple[str, str], tokens: tuple[int, int], patience: float, session: str, sequences: int
+        self,
+        who: tuple[str, str],
+        tokens: tuple[int, int],
+        patience: float,
+        session: str,
+        size: tuple[int, int],
     ) -> None:
-        (tenant, tier), (prompt, output) = who, tokens
+        (tenant, tier), (prompt, output), (sequences, body_bytes) = who, tokens, size
         self.take(self.admission.tick(self.now))
         self.number += 1
         name = f"q{self.number:04d}"
         self.state[name], self.due[name] = "asking", self.now + patience
         ticket = make_ticket(
             name, tenant, tier, prompt_tokens=prompt, output_tokens=output, arrived_at=self.now,
-            wait_until=self.due[name], affinity=session, sequences=sequences,
+            wait_until=self.due[name], affinity=session, sequences=sequences, body_bytes=body_bytes,
         )  # fmt: skip
         answers = self.admission.arrive(ticket, self.now)
         assert answers[-1].ticket is ticket
