@@ -22,8 +22,7 @@ from benchmarks.open_loop import REFUSED, Arm, Outcome, ask, make_body
 from benchmarks.overload_arms import SNAPSHOT_S, Rest
 
 TENANTS = 10
-EVERY_S = 0.5  # the small tenant asks
-RETRY_S = 1.0
+EVERY_S = 1.5  # the small tenant asks
 SETTLE_S = 5.0
 
 
@@ -31,18 +30,19 @@ SETTLE_S = 5.0
 def tenants(rest: Rest, count: int, tier: str) -> Iterator[list[str]]:
     """Yields a key of each of so many tenants that are there for this only."""
     names = [f"greedy-bench-{number}" for number in range(count)]
-    secrets = []
+    secrets, keys = [], []
     try:
         for name in names:
-            rest.call("POST", "tenants/", {"name": name})
+            rest.call("PUT", f"tenants/{name}/", {})
             made = rest.call("POST", f"tenants/{name}/keys/", {"name": "benchmark"})
-            rest.call("PUT", f"tenants/{name}/keys/{made['key']['id']}/tier/", {"tier": tier})
+            keys.append(f"tenants/{name}/keys/{made['key']['id']}/")
+            rest.call("PUT", f"{keys[-1]}tier/", {"tier": tier})
             secrets.append(made["secret"])
         time.sleep(SNAPSHOT_S)
         yield secrets
     finally:
-        for name in names[: len(secrets) + 1]:
-            rest.call("DELETE", f"tenants/{name}/")
+        for address in [*keys, *(f"tenants/{name}/" for name in names[: len(keys)])]:
+            rest.call("DELETE", address)
 
 
 async def keep_asking(arm: Arm, chance: random.Random, until: float, refused: list[int]) -> None:
@@ -51,7 +51,7 @@ async def keep_asking(arm: Arm, chance: random.Random, until: float, refused: li
         if outcome.status in REFUSED:
             refused[0] += 1
         if outcome.status != 200:
-            await asyncio.sleep(RETRY_S)
+            await asyncio.sleep(max(1.0, outcome.retry_after_s))
 
 
 async def small_one(arm: Arm, until: float) -> list[Outcome]:

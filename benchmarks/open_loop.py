@@ -31,6 +31,7 @@ class Outcome:
     ttft_s: float = 0.0
     tpot_s: float = 0.0
     told_s: float = 0.0  # until the head of the answer
+    retry_after_s: float = 0.0
 
     def is_good(self, slo: Slo) -> bool:
         return self.status == 200 and self.ttft_s <= slo.ttft_s and self.tpot_s <= slo.tpot_s
@@ -75,6 +76,8 @@ async def ask(arm: Arm, body: bytes) -> Outcome:
                 events += 1
             elif line.startswith(b"data: [DONE]"):
                 found.status = status
+            elif line.lower().startswith(b"retry-after:"):
+                found.retry_after_s = float(line.partition(b":")[2])
         if status != 200:
             found.status = status
         elif events:
