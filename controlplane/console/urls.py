@@ -115,6 +115,7 @@ urlpatterns = [
     path("traffic/ladders/<slug:deployment>/steps/<int:place>/edit/", ladders.edit, name="ladder-step-edit"),
     path("traffic/ladders/<slug:deployment>/steps/<int:place>/do/<slug:verb>/", ladders.move, name="ladder-step-move"),
     path("traffic/ladders/<slug:deployment>/do/delete/", ladders.delete, name="ladder-delete"),
+    path("traffic/objectives/", slos.slos, name="slos"),
     path("traffic/deployments/<slug:deployment>/slo/edit/", slos.edit, name="slo-edit"),
     path("traffic/deployments/<slug:deployment>/slo/do/delete/", slos.delete, name="slo-delete"),
     path("traffic/prices/", prices.prices, name="prices"),

@@ -44,6 +44,7 @@ PAGES = {
     "shares": "/traffic/shares/",
     "ladders": "/traffic/ladders/",
     "ladder": "/traffic/ladders/llama-70b/",
+    "slos": "/traffic/objectives/",
     "prices": "/traffic/prices/",
     "deployment-traffic": "/deployments/llama-70b/traffic/",
     "pools": "/pools/",

@@ -20,6 +20,8 @@ from controlplane.domain.gateway_state import (
     TierState,
     WaitingState,
 )
+from controlplane.domain.quotas.measures import MEASURES
+from controlplane.domain.quotas.windows import window_of
 from controlplane.lib import gateway_state, keys, valkey, wire
 from controlplane.traffic.models import Ladder, Price, Quota, Share, Slo, Tier
 from controlplane.traffic.rule_selectors import TIER_FIELDS
@@ -105,4 +107,21 @@ def tell(*names: str, gateway: str = "a3f09c1d", silent_s: float = 0.0, kept_s: 
     client = valkey.connect()
     client.zadd(keys.gateways(), {gateway: time.time()})
     client.set(keys.gateway_state(gateway), wire.encode(state), px=int((kept_s - silent_s) * 1000))
+    client.close()
+
+
+def use_quotas() -> None:
+    """Writes what gateways share of the tenants' quotas, as their leases would."""
+    client = valkey.connect()
+    now, _ = client.time()
+    client.set(keys.quota_use_known(), "1")
+    shared = {
+        ("daily", "tokens_per_day"): {"out": 3_875_200, "h:a3f09c1d": 79_200},
+        ("daily", "money_per_month"): {"out": 642_400_000, "h:a3f09c1d": 2_400_000},
+        ("fair", "requests_per_minute"): {"out": 252, "h:a3f09c1d": 12, "at": now * 1000},
+    }
+    for (quota, measure), fields in shared.items():
+        row = Quota.objects.get(name=quota)
+        window, _ = window_of(MEASURES[measure].kind, now)
+        client.hset(f"{keys.quota(f'{row.pk}:{measure}')}:{window}", mapping=fields)  # type: ignore[arg-type]
     client.close()

@@ -38,6 +38,8 @@ def test_every_page_is_accessible_and_fits(site: Site, pictures: Path, width: in
     for name, path in PAGES.items():
         if name == "gateway":
             making_traffic.tell("llama-70b", "smollm2")
+        if name == "quotas":
+            making_traffic.use_quotas()
         page.goto(site.url + path)
         page.wait_for_timeout(1200 if name in WITH_DATA else 250)
         take_picture(page, pictures / f"{name}-{width}-{theme}.png")

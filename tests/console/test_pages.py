@@ -29,6 +29,7 @@ PAGES = (
     "/gateway/", "/gateway/?deployment=llama-70b", "/gateway/now/?deployment=llama-70b", "/traffic/tiers/",
     "/traffic/quotas/", "/traffic/quotas/?tenant=chatbot", "/traffic/shares/", "/traffic/ladders/",
     "/traffic/ladders/llama-70b/", "/traffic/ladders/smollm2/", "/traffic/prices/", "/deployments/llama-70b/traffic/",
+    "/traffic/objectives/",
     "/deployments/do/progress/?name=llama-70b&name=gone", "/nodes/do/progress/?name=gpu-01&name=gpu-02",
 )  # fmt: skip
 OPERATORS = (

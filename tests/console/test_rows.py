@@ -47,6 +47,7 @@ LISTS = {
     "/traffic/quotas/": 50,
     "/traffic/shares/": 50,
     "/traffic/ladders/": 50,
+    "/traffic/objectives/": 50,
     "/traffic/prices/": 50,
     "/deployments/big/traffic/": 110,
     "/access/tenants/": 50,

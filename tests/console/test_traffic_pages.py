@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+import time
+
 import pytest
+from django.test import Client
 
 from controlplane.accounts.models import ApiKey
 from controlplane.console.amounts import PERCENT, Amount
+from controlplane.domain.samples import SamplePart
 from controlplane.journal.models import Event
+from controlplane.lib import histograms, sample_store, valkey
 from controlplane.traffic import rule_selectors
 from controlplane.traffic.models import KeyTier, Ladder, Price, Quota, Share, Tier
-from tests.console import making
+from tests.console import making, making_traffic
 from tests.console.calling import HX, make_client
 from tests.console.test_undo import act, take_back
 
@@ -172,3 +179,54 @@ def test_an_amount_is_written_in_the_unit_of_people() -> None:
     for text in ("", "0", "101", "inf", "１２", "a"):
         with pytest.raises(ValueError, match="at most 100 %"):
             share.stored(text)
+
+
+def shown(path: str, client: Client) -> str:
+    """What a reader sees of a page, with single spaces."""
+    html = client.get(path, headers=HX).content.decode()
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
+
+
+def test_the_list_of_quotas_says_what_is_used_of_each_limit_and_when_it_is_whole_again() -> None:
+    client = make_client()
+    text = shown("/traffic/quotas/", client)
+    assert "Tokens a day – / 5,000,000 whole again in" in text, "Valkey does not know"
+    assert "Requests at once – / 8" in text and "Requests a minute 0 / 600" in text, "no gateway is heard"
+    making_traffic.use_quotas()
+    making_traffic.tell("llama-70b")
+    text = shown("/traffic/quotas/", client)
+    assert "Tokens a day 3,796,000 / 5,000,000 whole again in" in text
+    assert "Money a month 640.00 / 1,250.00 whole again in" in text
+    assert re.search(r"Requests a minute (1|2)\d\d / 600 whole again in \d+ s", text)
+    assert "Requests at once 0 / 8" in text
+
+
+def test_a_tier_s_two_bounds_of_its_queue_have_names_of_their_own() -> None:
+    html = make_client().get("/traffic/tiers/").content.decode()
+    row = html[html.index("<tbody>") :].split("</tr>")[0]
+    labels = re.findall(r'data-label="([^"]+)"', row)
+    assert "Queue memory" in labels and len(labels) == len(set(labels)), labels
+
+
+def test_the_list_of_objectives_says_what_is_reached() -> None:
+    client = make_client()
+    row = "llama-70b 1.00 s {} 80.0 ms {} {}"
+    assert row.format("–", "–", "no requests in the last minute") in shown("/traffic/objectives/", client)
+    assert "smollm2 – – – – nothing is promised" in shown("/traffic/objectives/", client)
+    for took, word in ((0.05, "Met"), (1.5, "Missed")):
+        reach("llama-70b", ttft=took, tpot=0.05)
+        assert word in shown("/traffic/objectives/?with=objective", client).split("llama-70b")[1]
+    assert "smollm2" not in shown("/traffic/objectives/?with=objective", client)
+
+
+def reach(deployment: str, **latencies: float) -> None:
+    """A gateway's sample of a deployment whose requests all took so long."""
+    counts = {name: {histograms.bucket_of(took): 50} for name, took in latencies.items()}
+    part = SamplePart(f"deployment:{deployment}", "gateway:g1", time.time(), {}, counts)
+
+    async def write() -> None:
+        client = valkey.connect_async()
+        await sample_store.write(client, [part], time.time())
+        await client.aclose()
+
+    asyncio.run(write())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from django import template
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
@@ -13,6 +15,7 @@ from django.utils.translation import gettext as _
 from controlplane.console import ladder_steps, traffic_units, traffic_words, units
 from controlplane.console.tags.numbers import known
 from controlplane.domain.gateway_state import Heard, LadderState, LeaseState
+from controlplane.traffic.limits_now import Limit
 
 register = template.Library()
 
@@ -45,6 +48,25 @@ def lease_bar(lease: LeaseState) -> SafeString:
     """What is left of a limit that nobody holds."""
     form = "money" if lease.measure.startswith("money") else "count"
     return gauge(lease.left, lease.limit, "share", form)
+
+
+@register.simple_tag
+def limit_bar(limit: Limit) -> SafeString:
+    """What is used of a limit, and the limit; a dash where nobody knows."""
+    form, use = "money" if limit.measure.startswith("money") else "count", limit.use
+    if use.used is not None:
+        return gauge(use.used, use.limit, "share", form)
+    empty = '<span class="memory-cell"><svg class="bar" aria-hidden="true"></svg><span class="num">{}{}</span></span>'
+    most = format_html('<span class="unit"> / {}</span>', traffic_units.FORMS[form](use.limit))
+    return format_html(empty, units.MISSING, most)
+
+
+@register.simple_tag
+def resets(limit: Limit) -> SafeString:
+    """In how long all of a limit is there again."""
+    at = datetime.fromtimestamp(limit.use.resets_at or 0.0, UTC)
+    text = _("whole again in %(time)s") % {"time": units.duration((at - timezone.now()).total_seconds())}
+    return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), units.absolute(at), text)
 
 
 @register.filter

@@ -19,7 +19,7 @@ from controlplane.console.lists import Column, listing, params_of
 from controlplane.console.views.traffic.common import chosen, deployment_names, done, show
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.quotas.measures import MEASURES, MICRO, MONEY
-from controlplane.traffic import rule_selectors
+from controlplane.traffic import limits_now, rule_selectors
 from controlplane.traffic.models import Quota
 from controlplane.traffic.services import quotas as services
 from controlplane.traffic.services.quotas import LARGEST, QuotaWish
@@ -39,13 +39,13 @@ def quotas(request: HttpRequest) -> HttpResponse:
         Column(_("Tenant"), "tenant__name"),
         Column(_("Key")),
         Column(_("Deployment"), "deployment__name"),
-        Column(_("Limits")),
+        Column(_("Used of each limit")),
         Column(_("Actions"), "", "quiet"),
     ]
     table = listing(rows, params, columns)
     ids = {row.key_id for row in table.page if row.key_id}
     keys = dict(ApiKey.objects.filter(pk__in=ids).values_list("pk", "name"))
-    return show(request, "quotas", table, "quota", keys=keys)
+    return show(request, "quotas", table, "quota", keys=keys, used=limits_now.of(list(table.page)), polls=5)
 
 
 @page(roles.ADMINISTRATOR, ASKS)

@@ -2,20 +2,69 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from controlplane.accounts import roles
-from controlplane.console import amounts, rest, rule_undo
+from controlplane.console import amounts, rest, rule_undo, samples
 from controlplane.console.amounts import Amount
 from controlplane.console.dialogs import Dialog, Values, ask, seen
 from controlplane.console.guard import ASKS, actor, page
-from controlplane.console.views.traffic.common import done
+from controlplane.console.lists import Column, listing, params_of
+from controlplane.console.views.traffic.common import done, show
 from controlplane.deployments import selectors
+from controlplane.deployments.models import Deployment
 from controlplane.traffic import rule_selectors
 from controlplane.traffic.models import Slo
 from controlplane.traffic.services import slos as services
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """An objective (None = nothing is promised) and whether the last minute's requests met it. None = nothing says so:
+    nothing is promised, or nothing was asked."""
+
+    slo: Slo | None
+    ttft_p95_s: float | None
+    tpot_p95_s: float | None
+    is_met: bool | None
+
+
+@page()
+def slos(request: HttpRequest) -> HttpResponse:
+    """All deployments with their objectives and what they reach."""
+    params = params_of(request, ("with",))
+    rows: QuerySet[Deployment] = Deployment.objects.filter(deleted_at=None).select_related("slo").order_by("name")
+    if params.get("with") == "objective":
+        rows = rows.filter(slo__isnull=False)
+    if "q" in params:
+        rows = rows.filter(name__icontains=params["q"])
+    columns = [
+        Column(_("Deployment"), "name"),
+        Column(_("TTFT, at most"), "slo__ttft_s", "num"),
+        Column(_("TTFT p95"), "", "num"),
+        Column(_("TPOT, at most"), "slo__tpot_s", "num"),
+        Column(_("TPOT p95"), "", "num"),
+        Column(_("Now")),
+        Column(_("Actions"), "", "quiet"),
+    ]
+    table = listing(rows, params, columns)
+    table.add_chips(_("Which"), "with", [("", _("All"), None), ("objective", _("With an objective"), None)])
+    found = samples.newest(f"deployment:{row.name}" for row in table.page)
+    reached = {row.pk: _reached(row, found) for row in table.page}
+    return show(request, "slos", table, "slo", reached=reached, polls=5)
+
+
+def _reached(row: Deployment, found: samples.Samples) -> Reached:
+    slo: Slo | None = getattr(row, "slo", None)
+    sample = found.get(f"deployment:{row.name}", {})
+    objectives = [] if slo is None else [(slo.ttft_s, sample.get("ttft_p95")), (slo.tpot_s, sample.get("tpot_p95"))]
+    judged = [reached <= most for most, reached in objectives if most is not None and reached is not None]
+    return Reached(slo, sample.get("ttft_p95"), sample.get("tpot_p95"), all(judged) if judged else None)
 
 
 @page(roles.OPERATOR, ASKS)
