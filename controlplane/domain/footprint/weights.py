@@ -66,6 +66,7 @@ class Given(TypedDict, total=False):
     pipeline_parallel: int
     speculative: bool
     offload_bytes: int
+    positions: int
 
 
 def shares(
@@ -76,8 +77,10 @@ def shares(
     pipeline_parallel: int = 1,
     speculative: bool = False,
     offload_bytes: int = 0,
+    positions: int = 0,
 ) -> tuple[WeightShare, ...]:
-    """What one rank of each stage loads; `offload_bytes` of layers (never embeddings) may lie on the host."""
+    """What one rank of each stage loads; `offload_bytes` of layers (never embeddings) may lie on the host; rotary
+    tables have `positions` where the model's own limit is not known."""
     parts = precision.part_bytes(facts)
     replicated = min(parts.replicated_bytes, parts.rest_bytes)
     rest = (parts.rest_bytes - replicated) / tensor_parallel + replicated
@@ -92,7 +95,7 @@ def shares(
             embedding_bytes=round(_embedding_bytes(facts, stage, parts.embedding_bytes) / tensor_parallel),
             tower_bytes=round(parts.tower_bytes / tensor_parallel),
             rest_bytes=round(rest * stage.rest_share + of_attention * stage.layers / layers),
-            rotary_bytes=_rotary_bytes(facts, precision),
+            rotary_bytes=_rotary_bytes(facts, precision, positions),
             layers=stage.layers,
             draft_bytes=round(draft) if stage.last else 0,
             last=stage.last,
@@ -146,10 +149,10 @@ def _padding(facts: ModelFacts, precision: Precision, tensor_parallel: int) -> f
     return wide * hidden
 
 
-def _rotary_bytes(facts: ModelFacts, precision: Precision) -> int:
+def _rotary_bytes(facts: ModelFacts, precision: Precision, positions: int) -> int:
     """Sines and cosines for every position: one table, or one for each kind of attention where their bases differ."""
     dims = {layer.kind: layer.head_dim or _ROPE_OF_LATENT for layer in facts.layers if layer.kind in _ROTARY}
-    if not dims or not facts.max_position_embeddings:
+    if not dims:
         return 0
     own_tables = facts.family.startswith(_FAMILIES_WITH_TWO_BASES)
     width = sum(dims.values()) if own_tables else max(dims.values())
@@ -157,4 +160,4 @@ def _rotary_bytes(facts: ModelFacts, precision: Precision) -> int:
         width //= _PARTIAL_ROTARY
     if facts.family.startswith(_FAMILIES_IN_THREE_DIRECTIONS):
         width *= _THREE_DIRECTIONS
-    return facts.max_position_embeddings * width * precision.plain_bytes
+    return (facts.max_position_embeddings or positions) * width * precision.plain_bytes

@@ -19,6 +19,7 @@ from controlplane.domain.footprint.weights import WeightShare
 from controlplane.domain.ledger.corrections import NO_CORRECTION, Correction
 from controlplane.domain.ledger.setup import Setup
 
+_USUAL_POSITIONS = 32768  # of a model whose limit is not known: none of the last years has a smaller one
 PartName = Literal[
     "foreign", "weights", "adapters", "non_torch", "activation", "graphs", "kv_cache", "reserve", "unused"
 ]
@@ -130,6 +131,7 @@ def stage_shares(setup: Setup) -> tuple[WeightShare, ...]:
         pipeline_parallel=setup.pipeline_parallel,
         speculative=setup.draft is not None,
         offload_bytes=setup.wishes.cpu_offload_bytes,
+        positions=max(setup.max_model_len, _USUAL_POSITIONS),
     )
 
 

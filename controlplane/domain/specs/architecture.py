@@ -44,6 +44,8 @@ def read(fields: Mapping[str, object], *, name: str = "") -> ModelFacts:
     )
     unknown = [field for field in ("hidden_size", "vocab_size") if not given.number(field)]
     assumptions += [f"{field} is not known; what depends on it was left out." for field in unknown]
+    if not given.has("max_position_embeddings"):
+        assumptions.append("max_position_embeddings is not given; the model's own limit was not checked.")
     return replace(_with_replicated(facts, given), assumptions=tuple(assumptions))
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from controlplane.domain.ledger import budget
 from controlplane.domain.ledger.corrections import Correction
-from tests.domain.ledger.setups import GIB, make_card, make_setup
+from tests.domain.ledger.setups import GIB, make_card, make_model, make_setup
 
 
 def test_what_stays_is_what_was_asked_for_without_the_rest() -> None:
@@ -69,3 +69,15 @@ def test_the_sum_always_closes(utilization: float, sequences: int, tokens: int) 
     found = budget.work_out(setup)
     assert found.available_bytes is not None
     assert found.available_bytes + found.before_cache_bytes == found.requested_bytes
+
+
+def test_positions_are_tabled_even_where_the_models_limit_is_not_known() -> None:
+    """8B: sines and cosines of 131,072 positions take 0.03 GiB, which are more than a refused start once lacked."""
+    known, unknown = make_model(max_position_embeddings=131072), make_model(max_position_embeddings=None)
+    tables = {
+        length: budget.work_out(make_setup(unknown, max_model_len=length)).weights.rotary_bytes
+        for length in (2048, 32768, 131072)
+    }
+    whole = budget.work_out(make_setup(known, max_model_len=2048)).weights.rotary_bytes
+    assert tables[131072] == whole == 131072 * 128 * 2
+    assert tables[2048] == tables[32768] == whole // 4
