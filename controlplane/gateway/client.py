@@ -1,8 +1,9 @@
 """The client's side of one request: its body, its answer, and whether it is still there.
 
 Guarantees
-    The head of an answer goes out together with the first piece of its body, in one write. Calls never wait: a slow
-    client is told by `write` returning False. After `gone` or `ended` everything written is dropped.
+    The head of an answer goes out together with the first piece of its body, in one write. Calls never wait: what a
+    slow client does not read is kept here, up to `Client.unread_most_bytes`, so that an engine can finish and its seat
+    goes to somebody else; beyond that `write` returns False. After `gone` or `ended` everything written is dropped.
 Does not do
     Parse requests (uvicorn and httptools do), check header values: they are ours or come from a parsed answer.
 Why not ASGI's `send`: `await send(…)` costs a coroutine, two messages and a check of every header for each answer, a
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, ClassVar
 
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
@@ -26,11 +27,14 @@ Send = Callable[[Message], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
 EXTENSION = "headworks.client"  # where the application finds it in the scope's extensions
+UNREAD_MOST_BYTES = 4 * 1024 * 1024  # of one answer: some 20,000 tokens
 BODILESS = frozenset({204, 304})
 
 
 class Client:
     """Where the answer of one request goes. `gone` when the client has left before the end."""
+
+    unread_most_bytes: ClassVar[int] = UNREAD_MOST_BYTES  # less while all clients together leave too much unread
 
     __slots__ = (
         "_chunked",
@@ -116,7 +120,7 @@ class Client:
         if self._head:
             data, self._head = self._head + data, b""
         self._transport.write(data)
-        return not self._flow.write_paused
+        return not self._flow.write_paused or self._transport.get_write_buffer_size() < self.unread_most_bytes
 
     def end(self, data: bytes = b"") -> None:
         """Sends the last piece."""

@@ -8,8 +8,10 @@ from typing import Any
 
 import uvicorn
 
-from controlplane.gateway.client import EXTENSION, Client
+from controlplane.gateway.client import EXTENSION, UNREAD_MOST_BYTES, Client
 from controlplane.lib import http_server
+
+ALL_UNREAD_MOST_BYTES = 128 * 1024 * 1024  # that all clients together leave unread, before none may leave more
 
 _NOT_HTTP = (
     b'{"error":{"message":"This is not a request in HTTP/1.1.","type":"invalid_request_error",'
@@ -52,6 +54,10 @@ class Server(http_server.Server):
     def __init__(self, config: uvicorn.Config, before_shutdown: Callable[[], Awaitable[None]]) -> None:
         super().__init__(config)
         self._before_shutdown = before_shutdown
+
+    def sweep(self, now: float) -> None:
+        super().sweep(now)
+        Client.unread_most_bytes = UNREAD_MOST_BYTES if self.unread_bytes < ALL_UNREAD_MOST_BYTES else 0
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self._before_shutdown()

@@ -18,6 +18,7 @@ import asyncio
 import contextlib
 import re
 import signal
+import socket
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -130,8 +131,9 @@ class Protocol(HttpToolsProtocol):
         self.transport.write(STATUS_LINE[400] + head + text)
         self.transport.close()
 
-    def sweep(self, now: float) -> None:
-        """Ends the connection when the client takes too long to ask, or to read; `now` is of the loop's clock."""
+    def sweep(self, now: float) -> int:
+        """Ends the connection when the client takes too long to ask, or to read; `now` is of the loop's clock. Returns
+        how much the client has not read."""
         if self.flow.read_paused or self.pipeline:  # what is not read here can't be late
             self._head_since = now if self._head_since is not None else None
             self._body_since = now if self._body_since is not None else None
@@ -146,6 +148,8 @@ class Protocol(HttpToolsProtocol):
             self._unread_bytes, self._unread_since = unread, now
         elif now - self._unread_since > UNREAD_TIMEOUT_S:
             self.transport.abort()  # `close` would wait for the client for ever
+            return 0
+        return unread
 
     def _is_declined(self) -> bool:
         # CONNECT counts as an upgrade too; its target is no path, which uvicorn refuses
@@ -177,6 +181,8 @@ class Protocol(HttpToolsProtocol):
 class Server(uvicorn.Server):
     """uvicorn's server with signals that end it with exit status 0."""
 
+    unread_bytes = 0  # by the last look
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
@@ -189,8 +195,19 @@ class Server(uvicorn.Server):
             self.sweep(asyncio.get_running_loop().time())
         return await super().on_tick(counter)
 
-    def sweep(self, now: float) -> None:
-        """Keeps the time limits of all connections."""
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn does; whoever has not read its answer by then has had its time. uvloop would wait for it for ever,
+        in the midst of closing."""
+        await super().shutdown(sockets)
         for connection in list(self.server_state.connections):
             if isinstance(connection, Protocol):
-                connection.sweep(now)
+                connection.transport.abort()
+        await asyncio.sleep(0)
+
+    def sweep(self, now: float) -> None:
+        """Keeps the time limits of all connections, and counts what their clients have not read."""
+        unread_bytes = 0
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, Protocol):
+                unread_bytes += connection.sweep(now)
+        self.unread_bytes = unread_bytes
