@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from controlplane.domain.rollups import MINUTE_S, SLOT_S, Rollup, Span, merge_span, values_of
 from controlplane.domain.samples import SAMPLE_FIELDS
@@ -49,10 +49,25 @@ def history(subject: str, window_s: int, *, now: float | None = None) -> list[Sa
     return _steps(_spans(found), first, last, SLOT_S)
 
 
-def busy_minutes(subjects: Sequence[str], since: datetime, *, requests: int, most: int) -> list[tuple[str, Span]]:
-    """Returns the newest `most` minutes since a time in which one of the subjects served at least `requests`."""
-    rows = RollupMinute.objects.filter(subject__in=subjects, minute__gte=since, counters__requests__gte=requests)
-    return [(row.subject, _span(row)) for row in rows.order_by("-minute")[:most]]
+def busy_minutes(
+    subjects: Sequence[str], now: datetime, *, days: int, requests: int, most: int
+) -> list[tuple[str, Span]]:
+    """Returns the newest `most` minutes of the last days in which one of the subjects served at least `requests`.
+
+    Days are asked one after another, as a table of two weeks takes a second and one day is mostly enough.
+    """
+    found: list[tuple[str, Span]] = []
+    until = now
+    for _ in range(days):
+        since = until - timedelta(days=1)
+        rows = RollupMinute.objects.filter(
+            subject__in=subjects, minute__gte=since, minute__lt=until, counters__requests__gte=requests
+        )
+        found += [(row.subject, _span(row)) for row in rows.order_by("-minute")[: most - len(found)]]
+        if len(found) >= most:
+            break
+        until = since
+    return found
 
 
 def usable(samples: Sequence[Sample]) -> list[str]:

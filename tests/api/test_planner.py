@@ -9,7 +9,9 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from controlplane.deployments.models import LedgerRow
+from controlplane.fleet.models import Pool
 from tests.api.calling import error
+from tests.console.making import make_variant
 
 pytestmark = pytest.mark.services
 PLAN = {"model": "Llama-3.1-8B-Instruct", "gpu": "H100 80GB", "cards_per_node": 2, "peak_requests_per_s": 10.0}
@@ -295,3 +297,20 @@ def test_what_the_times_leave_out_is_told(viewer: APIClient) -> None:
     asked = {**PLAN, "cpu_offload_gib": 4.0, "max_loras": 2}
     told = " ".join(post(viewer, "estimate", asked).json()["assumptions"])
     assert "read over PCIe in each step" in told and "without adapters" in told
+
+
+def test_the_body_that_is_answered_makes_the_deployment_as_planned(viewer: APIClient, operator: APIClient) -> None:
+    Pool.objects.get_or_create(name="hot")
+    make_variant("llama-3.1-8b-instruct", "bf16", source="meta-llama/Llama-3.1-8B-Instruct")
+    asked: dict[str, Any] = {
+        "variant": "llama-3.1-8b-instruct/bf16", "gpu": "H100 80GB", "cards_per_node": 4, "tensor_parallel": 2,
+        "pool": "hot", "max_model_len": 8192, "block_size": 32, "speculative": "ngram", "speculative_tokens": 4,
+        "max_loras": 2, "cpu_offload_gib": 2.0, "reserve_gib": 4.0, "kv_cache_dtype": "fp8",
+    }  # fmt: skip
+    planned = post(viewer, "estimate", asked).json()["deployment"]
+    assert planned["can_start"] and "stay free" in planned["note"]
+    made = operator.put("/api/v1/deployments/planned/", planned["body"], format="json")
+    assert made.status_code == 201, made.json()
+    told = made.json()
+    assert {name: told[name] for name in planned["body"]} == planned["body"]
+    assert told["settings"]["extra_args"].startswith("--speculative-config") and told["replicas"] == 2

@@ -6,12 +6,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from controlplane.deployments.models import Deployment, Replica
-from controlplane.deployments.planner import answers, inputs
+from controlplane.deployments.planner import answers, inputs, own_measurements
 from controlplane.deployments.planner.answers import Answer
 from controlplane.lib import histograms
+from controlplane.telemetry import selectors as telemetry
 from controlplane.telemetry.models import RollupMinute
 from controlplane.telemetry.services import partitions
 from tests.console import making
@@ -19,6 +22,11 @@ from tests.console.making_ledgers import make_ledger
 
 pytestmark = [pytest.mark.services, pytest.mark.django_db]
 QUESTION = {"model": "Llama-3.1-8B-Instruct", "gpu": "H100 80GB", "tensor_parallel": 1, "input_tokens": 900.0}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_remembered() -> None:
+    own_measurements.forget()
 
 
 def make_ran(name: str = "chat", model: str = "llama-3.1-8b-instruct", **values: Any) -> Replica:
@@ -119,3 +127,24 @@ def test_a_first_token_that_waited_in_line_is_not_taken() -> None:
     make_minutes(make_ran(), tpot_s=0.030, running=63, ttft_s=9.0)
     found = ask().calibration
     assert found is not None and found.taught.rows[0].point.ttft_ms is None
+
+
+def test_dragging_reads_the_minutes_of_traffic_once() -> None:
+    make_minutes(make_ran(), tpot_s=0.012)
+    with CaptureQueriesContext(connection) as first:
+        ask(max_num_seqs=32)
+    with CaptureQueriesContext(connection) as later:
+        assert ask(max_num_seqs=64).calibration is not None
+    assert any("telemetry_rollup_minute" in one["sql"] for one in first)
+    assert not any("telemetry_rollup_minute" in one["sql"] for one in later)
+
+
+def test_the_newest_minutes_count_and_those_of_last_week_where_there_are_no_others() -> None:
+    replica = make_ran()
+    make_minutes(replica, tpot_s=0.012, now=timezone.now() - timedelta(days=6))
+    found = ask().calibration
+    assert found is not None and found.taught.rows[0].point.tpot_ms == pytest.approx(12, rel=0.03)
+    subject = f"replica:{replica.pk}"
+    newest = telemetry.busy_minutes([subject], timezone.now(), days=14, requests=3, most=2)
+    assert [span.start_s for _, span in newest] == sorted((span.start_s for _, span in newest), reverse=True)
+    assert telemetry.busy_minutes([subject], timezone.now(), days=5, requests=3, most=9) == []

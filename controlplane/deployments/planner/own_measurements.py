@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
+from functools import lru_cache
 
 from controlplane.deployments.models import LedgerRow, Replica, Revision
 from controlplane.deployments.planner import subject as subjects
@@ -28,9 +29,10 @@ from controlplane.fleet.models import Accelerator
 from controlplane.lib import histograms
 from controlplane.telemetry import selectors as telemetry
 
-LOOKED_BACK = timedelta(days=14)
-_MOST_STARTS = 60  # newest ones that are looked at
-_MOST_MINUTES = 600
+LOOKED_BACK_DAYS = 14
+REMEMBERED_S = 300
+_MOST_STARTS = 24  # newest ones that are looked at
+_MOST_MINUTES = 400
 _LEAST_REQUESTS_A_MINUTE = 3
 _SAME_WEIGHTS = 0.01
 
@@ -65,14 +67,9 @@ def find(question: Question, wished: Split | None, now: datetime, *, any_version
     if not kinds:
         return None
     subjects_of = {f"replica:{replica}": number for number, kind in enumerate(kinds) for replica in kind.replicas}
-    seen = telemetry.busy_minutes(
-        list(subjects_of), now - LOOKED_BACK, requests=_LEAST_REQUESTS_A_MINUTE, most=_MOST_MINUTES
-    )
     minutes: list[list[Minute]] = [[] for _ in kinds]
-    for subject, span in seen:
-        minute = _minute(span)
-        if minute is not None:
-            minutes[subjects_of[subject]].append(minute)
+    for subject, minute in _minutes(tuple(sorted(subjects_of)), int(now.timestamp()) // REMEMBERED_S):
+        minutes[subjects_of[subject]].append(minute)
     found = [own for kind, of in zip(kinds, minutes, strict=True) if (own := _own(kind, of)) is not None]
     return max(found, key=lambda own: (own.split == wished, len(own.points)), default=None)
 
@@ -124,6 +121,22 @@ def _kind(question: Question, replicas: Sequence[Replica], version: str) -> _Kin
 def _is_same(own: ModelFacts, asked: ModelFacts) -> bool:
     shape = (own.num_hidden_layers, own.hidden_size) == (asked.num_hidden_layers, asked.hidden_size)
     return shape and abs(own.parameters / asked.parameters - 1) < _SAME_WEIGHTS
+
+
+@lru_cache(maxsize=64)
+def _minutes(subjects_asked: tuple[str, ...], at: int) -> tuple[tuple[str, Minute], ...]:
+    """Minutes of traffic up to a time in units of REMEMBERED_S, so that dragging reads them once."""
+    now = datetime.fromtimestamp((at + 1) * REMEMBERED_S, UTC)
+    seen = telemetry.busy_minutes(
+        subjects_asked, now, days=LOOKED_BACK_DAYS, requests=_LEAST_REQUESTS_A_MINUTE, most=_MOST_MINUTES
+    )
+    known = ((subject, _minute(span)) for subject, span in seen)
+    return tuple((subject, minute) for subject, minute in known if minute is not None)
+
+
+def forget() -> None:
+    """Forgets the minutes that were read."""
+    _minutes.cache_clear()
 
 
 def _minute(span: Span) -> Minute | None:
