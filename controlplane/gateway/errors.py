@@ -124,9 +124,10 @@ def no_replica(name: str, ready_in_s: int | None) -> GatewayError:
     return GatewayError(503, "no_replica", text, retry_after_s=ready_in_s)
 
 
-def unreachable(name: str) -> GatewayError:
+def unreachable(name: str, rests_s: float) -> GatewayError:
+    """`rests_s`: so long is left alone what refused last; it grows while nothing takes a connection."""
     text = f"No replica of `{name}` took the connection; they may just have ended. Try again."
-    return GatewayError(503, "no_replica", text, retry_after_s=2)
+    return GatewayError(503, "no_replica", text, retry_after_s=max(1, math.ceil(rests_s)))
 
 
 def too_large(limit_bytes: int, *, close: bool = False) -> GatewayError:

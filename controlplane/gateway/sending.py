@@ -74,7 +74,8 @@ class Sender:
             call.queued_s += time.monotonic() - since
         return target
 
-    def _was_refused(self, call: Call, replica: RoutedReplica, error: UpstreamError) -> None:
+    def _was_refused(self, call: Call, replica: RoutedReplica, error: UpstreamError) -> float:
+        """Returns for how many seconds the replica is left alone."""
         now = time.monotonic()
         wait_s = self._cool_downs.refused(replica.id, now)
         call.gate.rest(replica.id, wait_s, now)
@@ -86,6 +87,7 @@ class Sender:
             error.message,
             wait_s,
         )
+        return wait_s
 
     async def _attempt(self, call: Call, target: Target) -> bool:
         """Has one replica answer; returns whether that is all, False = another replica is to be asked."""
@@ -101,10 +103,10 @@ class Sender:
                 connection = connection or await self._connect(pool, replica)
             except UpstreamError as error:
                 call.used_tokens = 0
-                self._was_refused(call, replica, error)
+                wait_s = self._was_refused(call, replica, error)
                 if not (call.client.gone or self._may_go_elsewhere(call, replica.id)):
                     self._meter.refused(call.key, call.gate.name, 503)
-                    raise unreachable(call.ask.model) from error
+                    raise unreachable(call.ask.model, wait_s) from error
                 return False
             if call.client.gone:
                 connection.abort()
