@@ -31,7 +31,12 @@ PARTS = {
     "take_over": "how long nothing is answered when a gateway process dies or hangs",
     "parallelism": "whether the advice on parallelism is what was measured",
 }
-ARGUMENTS = {"reports": ["--nodes", "200", "--json"], "ledger": [], "performance_model": []}
+ARGUMENTS = {
+    "take_over": ["--rounds", "3"],
+    "reports": ["--nodes", "200", "--json"],
+    "ledger": [],
+    "performance_model": [],
+}
 OWN_TABLE = frozenset({"ledger", "performance_model"})  # on standard error
 
 

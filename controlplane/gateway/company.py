@@ -13,7 +13,7 @@ from uvicorn.server import ServerState
 
 from controlplane.gateway.gates import Gates
 from controlplane.gateway.internal import Doors, Serve
-from controlplane.gateway.members import SOCKET, Held, Members
+from controlplane.gateway.members import FIRST_PATIENCE_S, SOCKET, Held, Members
 from controlplane.gateway.owners import Owners
 from controlplane.gateway.settings import GatewaySettings
 from controlplane.gateway.summing import Figures
@@ -53,7 +53,7 @@ class Company:
             port = settings.peer_port + settings.slot if settings.peer_port else 0
             port = await self._doors.open_port(settings.address, port, token)
             members.me = msgspec.structs.replace(members.me, address=(settings.address, port), token=token)
-        await members.look(client)
+        await members.look(client, FIRST_PATIENCE_S)
 
     def second(self) -> None:
         """What is done once a second."""

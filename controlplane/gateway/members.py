@@ -38,6 +38,8 @@ VALKEY_LIMIT_S = 1.0
 SILENT_IN_VALKEY_S = 5.0
 FORGOTTEN_QUIET_S = 30
 JOINING_S = 1.0
+PATIENCE_S = 0.1
+FIRST_PATIENCE_S = 1.5  # before a new process takes requests, so that it does not believe to be alone
 SOCKET = ".sock"
 
 Held = dict[str, tuple[int, int]]  # replica id -> (requests, KV tokens)
@@ -113,8 +115,8 @@ class Members:
                         await self._news.wait()
                 self._news.clear()
 
-    async def look(self, client: redis.asyncio.Redis) -> None:
-        """Says once that we live, and takes over who else does."""
+    async def look(self, client: redis.asyncio.Redis, patience_s: float = PATIENCE_S) -> None:
+        """Says once that we live, and takes over who else does; new ones have `patience_s` to answer."""
         now = time.monotonic()
         has_waited = now - self._joined_at > JOINING_S
         if self.me.state == "joining" and (has_waited or (self._looked and not self._others_are_active())):
@@ -131,7 +133,7 @@ class Members:
         self._take(beaten, time.monotonic())
         self._count()
         self._give_up_hung()
-        await self._connect_all()
+        await self._connect_all(patience_s)
         self._count()
 
     def says(self) -> Member:
@@ -223,11 +225,11 @@ class Members:
         path = member.path if member.group and member.group == self.me.group else ""
         self._known[member.id] = Known(member, path, now, self._count)
 
-    async def _connect_all(self) -> None:
+    async def _connect_all(self, patience_s: float) -> None:
         """Gives those that are not connected a moment to be, so that a list is not counted before it is known."""
         waiting = [task for known in self._known.values() if (task := known.connect()) is not None]
         if waiting:
-            await asyncio.wait(waiting, timeout=0.1)
+            await asyncio.wait(waiting, timeout=patience_s)
 
     def _forget(self, known: Known) -> None:
         self._known.pop(known.peer.id, None)

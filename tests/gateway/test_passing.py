@@ -7,6 +7,7 @@ import dataclasses
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,6 +88,22 @@ async def test_a_process_whose_view_is_old_finds_the_owner_nevertheless(start_pa
         first.process.owners.changed()
         answered = await second.ask({**CHAT, "model": name, "stream": True})
         assert answered.body.endswith(DONE)
+
+
+async def test_a_new_process_hears_of_the_others_before_it_takes_requests(
+    start_gateway: StartGateway, tmp_path: Path
+) -> None:
+    """Else it would take itself for the only one, and sell seats that are taken."""
+    first = await start_gateway(make_snapshot(), worker=Worker("a", 0, -1, tmp_path), processes=2)
+    answer = first.process.app._answer
+
+    async def late(*args: Any, **named: Any) -> None:
+        await asyncio.sleep(0.4)
+        await answer(*args, **named)
+
+    first.process.app._answer = late  # type: ignore[method-assign]
+    second = await start_gateway(make_snapshot(), worker=Worker("b", 1, -1, tmp_path), processes=2)
+    assert ids_of(second) == ("a",)
 
 
 async def test_how_long_a_request_has_waited_goes_with_it(start_pair: Pair) -> None:
