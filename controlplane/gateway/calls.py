@@ -30,8 +30,8 @@ class Call:
     headers: Headers = field(default_factory=list)
     passed_on: bool = False  # another process has been asked, and did not own the deployment any more
     degraded: str = ""  # what was done to it because its deployment is saturated
-    capped: str = ""  # what was done to it before it was diverted, as in `degraded`
-    diverted_from: str = ""  # the deployment it was meant for, when another process has sent it here instead
+    capped: str = ""  # how its answer is capped, as in `degraded`
+    diverted_from: str = ""  # the deployment it was meant for, when the ladder has sent it here instead
     gate: Gate = field(init=False)
     ticket: Ticket = field(init=False)
     queued_s: float = 0.0  # how long it waited for its seat

@@ -47,8 +47,9 @@ class Forwarder:
             self._check_media(call)
         if gate.degrader.level:
             gate = self._degrade(call, gate)
-        elif call.diverted_from and not call.degraded:
-            call.degraded = ", ".join(filter(None, (f"model={gate.name}", call.capped)))
+        if call.diverted_from or call.capped:
+            model = f"model={gate.name}" if call.diverted_from else ""
+            call.degraded = ", ".join(filter(None, (model, call.capped)))
         ticket = gate.ticket(call.ask, key.tenant, key.tier, call.arrived_at)
         call.gate, call.ticket = gate, ticket
         ignored = gate.prepare(call.ask, call.path, key.tenant_id)
@@ -79,24 +80,23 @@ class Forwarder:
             raise
 
     def _degrade(self, call: Call, gate: Gate) -> Gate:
-        """Does to a call what its deployment's ladder says; returns the gate that it goes through then."""
+        """Does to a call what its deployment's ladder says, and then what that of the deployment says which it is sent
+        to; returns the gate that it goes through then."""
         ladders, key = self._gates.ladders, call.key
         outcome = ladders.outcome(gate, call.ask, key, call.headers, call.diverted_from)
         try:
-            call.degraded = ladders.apply(gate, call.ask, call.path, outcome, key.tier)
+            call.capped = ladders.apply(gate, call.ask, call.path, outcome, key.tier) or call.capped
         except GatewayError as error:
             self._meter.refused(key, gate.name, error.status)
             raise
-        if call.diverted_from:
-            call.degraded = ", ".join(filter(None, (f"model={gate.name}", call.capped, call.degraded)))
-        elif outcome.divert_to:
-            call.diverted_from, call.deployment = gate.name, ladders.deployment(outcome.divert_to)
-            call.body = call.ask.whole()  # what was capped stays so, wherever it is decided
-            call.capped = call.degraded.removesuffix(f"model={outcome.divert_to}").removesuffix(", ")
-            if self.is_elsewhere(outcome.divert_to):
-                raise MovedError
-            return self._gates.by_name[outcome.divert_to]
-        return gate
+        if not outcome.divert_to:
+            return gate
+        call.diverted_from, call.deployment = gate.name, ladders.deployment(outcome.divert_to)
+        call.body = call.ask.whole()  # what was capped stays so, wherever it is decided
+        if self.is_elsewhere(outcome.divert_to):
+            raise MovedError
+        target = self._gates.by_name[outcome.divert_to]
+        return self._degrade(call, target) if target.degrader.level else target
 
     async def _reserve(self, call: Call, limits: Limits, *, is_guess: bool) -> None:
         call.is_late = True

@@ -69,33 +69,39 @@ class Ladders:
         steps = gate.degrader.ladder.steps[: gate.degrader.level]
         named = {step.deployment for step in steps if step.kind == "divert"}
         asked = Asked(gate.tier_of(key.tier), gate.sizes.limit(ask), wants_all(headers), bool(diverted_from))
-        return gate.degrader.apply(asked, [name for name in named if self._may_go(key, name)])
+        return gate.degrader.apply(asked, [name for name in named if self._may_go(key, name, ask)])
 
     def apply(self, gate: Gate, ask: Ask, path: str, outcome: Outcome, tier: str) -> str:
-        """Does to a request what concerns its answer, and returns what `x-headworks-degraded` says of it; raises
-        GatewayError where it is shed."""
+        """Does to a request what concerns its answer, and returns how it was capped, as `x-headworks-degraded` says it;
+        raises GatewayError where it is shed."""
         if outcome.shed:
             gate.count_refused(gate.tier_of(tier), "shed")
             _count(gate, "shed")
             wait_s = math.ceil(gate.degrader.sheds_for_s(gate.tier_of(tier), time.monotonic()))
             raise shed(gate.name, outcome.why, self._refused_status, max(1, wait_s))
-        said = []
+        capped = ""
         if outcome.max_tokens is not None and outcome.max_tokens != gate.sizes.limit(ask) and path not in NO_CAP:
             ask.cap(outcome.max_tokens)
             _count(gate, "cap_tokens")
-            said.append(f"max_tokens={outcome.max_tokens}")
+            capped = f"max_tokens={outcome.max_tokens}"
         if outcome.divert_to:
             _count(gate, "divert")
-            said.append(f"model={outcome.divert_to}")
-        return ", ".join(said)
+        return capped
 
     def deployment(self, name: str) -> RoutedDeployment:
         """Returns a deployment that `outcome` has named."""
         return self._gates[name].deployment
 
-    def _may_go(self, key: RoutedKey, name: str) -> bool:
+    def _may_go(self, key: RoutedKey, name: str, ask: Ask) -> bool:
+        """Whether a deployment would take a request as well as this process knows: how saturated one is that another
+        process owns, only that knows."""
         gate = self._gates.get(name)
-        return gate is not None and bool(gate.targets) and (key.deployments is None or name in key.deployments)
+        if gate is None or not gate.targets or not (key.deployments is None or name in key.deployments):
+            return False
+        tier = gate.tier_of(key.tier)
+        if gate.degrader.level and gate.degrader.apply(Asked(tier, None, diverted=True)).shed:
+            return False
+        return not gate.admission.serving.never_fits(gate.ticket(ask, key.tenant, key.tier, 0.0))
 
     def _second(self, gate: Gate, now: float) -> dict[str, TierSecond]:
         """What has happened to each tier since the last look, and how long it waits."""

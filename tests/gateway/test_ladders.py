@@ -84,7 +84,7 @@ async def test_requests_go_to_another_deployment_that_the_key_may_use(start_gate
     async with Engine() as engine, Engine() as other:
         gateway = await start_gateway(make_ladder(engine.url, CAP, DIVERT, other=other.url))
         one = await degraded(gateway, 2, max_tokens=2048)
-        assert (one.status, one.headers["x-headworks-degraded"]) == (200, "max_tokens=512, model=small")
+        assert (one.status, one.headers["x-headworks-degraded"]) == (200, "model=small, max_tokens=512")
         assert (len(engine.requests), len(other.requests)) == (0, 1)
         assert (other.requests[0].json["model"], other.requests[0].json["max_tokens"]) == ("small-engine", 512)
         assert (await degraded(gateway, 2, OPTS_OUT)).status == 200
@@ -92,6 +92,75 @@ async def test_requests_go_to_another_deployment_that_the_key_may_use(start_gate
         await gateway.until_idle()
         used = gateway.process.meter.usage
         assert {address[3] for address in used} == {"small", "chat"}, "it counts where it was answered"
+    is_at_rest(gateway)
+
+
+async def put_small_on(
+    start_gateway: StartGateway, snapshot: RoutingSnapshot, level: int, *steps: Step, **fields: object
+) -> Running:
+    """A gateway whose deployment `small` has these steps and is on this level."""
+    small = replace(snapshot.deployments["small"], ladder=Ladder(steps), **fields)  # type: ignore[arg-type]
+    gateway = await start_gateway(replace(snapshot, deployments={**snapshot.deployments, "small": small}))
+    put_on(gateway.process.gates.by_name["small"], level)
+    return gateway
+
+
+async def test_where_a_request_is_sent_to_that_ones_ladder_holds_too(start_gateway: StartGateway) -> None:
+    async with Engine() as engine, Engine() as other:
+        snapshot = make_ladder(engine.url, CAP, DIVERT, other=other.url)
+        tighter = Step("cap_tokens", max_tokens=64)
+        gateway = await put_small_on(start_gateway, snapshot, 1, tighter)
+        one = await degraded(gateway, 2, max_tokens=2048)
+        assert (one.status, one.headers["x-headworks-degraded"]) == (200, "model=small, max_tokens=64")
+        assert other.requests[0].json["max_tokens"] == 64
+        short = await degraded(gateway, 2, max_tokens=9)
+        assert short.headers["x-headworks-degraded"] == "model=small"
+        assert not engine.requests
+        assert gateway.process.gates.by_name["small"].degraded == {"cap_tokens": 1}
+        assert gate_of(gateway).degraded == {"cap_tokens": 1, "divert": 2}
+        await gateway.until_idle()
+    is_at_rest(gateway)
+
+
+async def test_nobody_is_sent_to_where_its_tier_is_shed(start_gateway: StartGateway) -> None:
+    async with Engine() as engine, Engine() as other:
+        snapshot = make_ladder(engine.url, DIVERT, other=other.url, tier="batch")
+        gateway = await put_small_on(start_gateway, snapshot, 1, SHED)
+        one = await degraded(gateway, 1)
+        assert one.status == 200 and "x-headworks-degraded" not in one.headers
+        assert (len(engine.requests), len(other.requests)) == (1, 0)
+
+
+async def test_nobody_is_sent_to_where_it_could_never_fit(start_gateway: StartGateway) -> None:
+    async with Engine() as engine, Engine() as other:
+        snapshot = make_ladder(engine.url, DIVERT, other=other.url)
+        tiny = tuple(replace(one, kv_capacity_tokens=100) for one in snapshot.deployments["small"].replicas)
+        gateway = await put_small_on(start_gateway, snapshot, 0, replicas=tiny)
+        long = await degraded(gateway, 1, messages=[{"role": "user", "content": "a" * 4000}])
+        assert long.status == 200 and "x-headworks-degraded" not in long.headers
+        assert (await degraded(gateway, 1)).headers["x-headworks-degraded"] == "model=small"
+        assert (len(engine.requests), len(other.requests)) == (1, 1)
+
+
+async def test_who_opts_out_is_never_sent_elsewhere_and_waits_or_is_refused(start_gateway: StartGateway) -> None:
+    free, hold = make_held()
+    async with Engine(hold) as engine, Engine() as other:
+        snapshot = make_ladder(engine.url, DIVERT, other=other.url)
+        chat = snapshot.deployments["chat"]
+        one_seat = tuple(replace(one, max_num_seqs=1) for one in chat.replicas)
+        chat = replace(chat, replicas=one_seat)
+        gateway = await start_gateway(replace(snapshot, deployments={**snapshot.deployments, "chat": chat}))
+        put_on(gate_of(gateway), 1)
+        body = {"model": "chat", "messages": []}
+        asked = [asyncio.create_task(gateway.ask(dict(body), headers=OPTS_OUT)) for _ in range(2)]
+        await until(lambda: gate_of(gateway).admission.queue.count == 1)
+        assert (await gateway.ask(dict(body))).headers["x-headworks-degraded"] == "model=small"
+        free.set()
+        answers = [await one for one in asked]
+        assert {(one.status, one.headers["x-headworks-replica"]) for one in answers} == {(200, "r0")}
+        assert not any("x-headworks-degraded" in one.headers for one in answers)
+        assert (len(engine.requests), len(other.requests)) == (2, 1)
+        await gateway.until_idle()
     is_at_rest(gateway)
 
 
