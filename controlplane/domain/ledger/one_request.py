@@ -47,8 +47,11 @@ def pool_layout(setup: Setup, *, whole_model: bool = False) -> KvLayout:
 
 def checked_layout(setup: Setup) -> KvLayout:
     """The pool as the engine's check sees it: older versions compared all layers with the memory of one stage."""
-    whole = setup.pipeline_parallel > 1 and setup.rules.checks_stage_against_whole_model
-    return pool_layout(setup, whole_model=whole)
+    return pool_layout(setup, whole_model=_compares_whole_model(setup))
+
+
+def _compares_whole_model(setup: Setup) -> bool:
+    return setup.pipeline_parallel > 1 and setup.rules.checks_stage_against_whole_model
 
 
 def decide(setup: Setup, budget: Budget, layout: KvLayout) -> Verdict:
@@ -97,7 +100,10 @@ def _beyond_cache(setup: Setup, available_bytes: int, layout: KvLayout) -> Verdi
     if needed <= usable:
         return None
     compared = f"{_gib(needed)} GiB for one request of {setup.max_model_len} tokens"
-    return Verdict(False, "one_request", f"{compared} is more than the {_gib(usable)} GiB left for the cache.")
+    beyond = f"{compared} is more than the {_gib(usable)} GiB left for the cache."
+    if not _compares_whole_model(setup):
+        return Verdict(False, "one_request", beyond)
+    return Verdict(False, "one_request", f"{beyond} Before 0.16 all layers were compared with the memory of one stage.")
 
 
 def _without_cache(setup: Setup, budget: Budget) -> Verdict:

@@ -93,6 +93,18 @@ def test_old_pipelines_compared_the_whole_model_with_one_stage() -> None:
     assert old.needed_bytes == 2 * new.needed_bytes
 
 
+def test_a_refusal_by_the_whole_model_says_so() -> None:
+    told = {
+        version: result.work_out(
+            make_setup(version=version, pipeline_parallel=2, card=make_card(14.0), max_model_len=40_000)
+        ).verdict
+        for version in ("0.15", "0.16")
+    }
+    assert told["0.15"].fits is False
+    assert "all layers were compared with the memory of one stage" in told["0.15"].sentence
+    assert told["0.16"].fits is True
+
+
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("version", ["0.7.2", "0.11.0", "0.21.0", "0.32.0"])
 @given(length=st.integers(1, 200_000))
