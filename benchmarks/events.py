@@ -7,18 +7,22 @@ import asyncio
 import contextlib
 import itertools
 import json
+import random
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from dataclasses import dataclass, field
 
+FINE = ("whole", "left")
+LONGEST_STAY_S = 2.0
 PAUSE_S = 0.05  # after a stream that did not come to its end
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """One stream: `how` is "whole", a status with its code, "event" with its code, "cut" or "refused"."""
+    """One stream: `how` is "whole", a status with its code, "event" with its code, "cut", "refused", "hangs", or "left"
+    when its own client went away."""
 
     at: float
     how: str
@@ -33,24 +37,27 @@ class Client:
     model: str
     max_tokens: int = 40
     limit_s: float = 60.0
+    leaving: float = 0.0  # share of the streams whose client goes away at some moment
     ended: list[Ended] = field(default_factory=list)
     events: list[float] = field(default_factory=list)  # when each came
     stopped: bool = False
 
     async def load(self, number: int) -> None:
         """One stream after the other, until `stopped`."""
+        chance = random.Random(number)
         while not self.stopped:
+            leaves = chance.random() < self.leaving
             try:
-                async with asyncio.timeout(self.limit_s):
+                async with asyncio.timeout(chance.random() ** 2 * LONGEST_STAY_S if leaves else self.limit_s):
                     how = await self._stream(number)
             except TimeoutError:
-                how = "hangs"
+                how = "left" if leaves else "hangs"
             except ConnectionRefusedError:
                 how = "refused"
             except (OSError, asyncio.IncompleteReadError, ValueError, IndexError):
                 how = "cut"
             self.ended.append(Ended(time.time(), how))
-            if how != "whole":
+            if how not in FINE:
                 await asyncio.sleep(PAUSE_S)
 
     def page(self, path: str) -> str:

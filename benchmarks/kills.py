@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.events import Client, Ended, figures, went_backwards
+from benchmarks.events import FINE, Client, Ended, figures, went_backwards
 from controlplane import env
 from controlplane.domain.ownership import owner
 from controlplane.embedded import children, engines, proc
@@ -100,17 +100,19 @@ def gateway_workers(parent: int) -> dict[str, int]:
     return found
 
 
-async def kill(stack: Stack, victim: str, streams: int, how: int) -> dict[str, Any]:
+async def kill(stack: Stack, victim: str, given: argparse.Namespace) -> dict[str, Any]:
     """Kills one part under load; returns what was seen."""
-    client = Client(stack.gateway, str(stack.first_run["gateway_key"]), str(stack.first_run["model"]))
+    client = Client(
+        stack.gateway, str(stack.first_run["gateway_key"]), str(stack.first_run["model"]), leaving=given.leaving
+    )
     before = figures(client.page("/metrics"))
     pid = stack.pid(victim)
     if pid is None:
         return {"victim": victim, "skipped": "does not run"}
-    load = [asyncio.create_task(client.load(number)) for number in range(streams)]
+    load = [asyncio.create_task(client.load(number)) for number in range(given.streams)]
     await asyncio.sleep(BEFORE_S)
     killed_at = time.time()
-    os.kill(pid, how)
+    os.kill(pid, signal.SIGTERM if given.stop else signal.SIGKILL)
     back_s = well_s = None
     while time.time() - killed_at < LIMIT_S:
         await asyncio.sleep(0.2)
@@ -119,7 +121,7 @@ async def kill(stack: Stack, victim: str, streams: int, how: int) -> dict[str, A
             back_s = now - killed_at
         if back_s is not None and await asyncio.to_thread(stack.is_well):
             well_s = well_s or time.time() - killed_at
-            bad = [one.at for one in client.ended if one.how != "whole"]
+            bad = [one.at for one in client.ended if one.how not in FINE]
             if time.time() - max([killed_at + well_s, *bad]) > QUIET_S:
                 break
     client.stopped = True
@@ -144,7 +146,7 @@ def rounded(value: float | None) -> float | None:
 
 def last_bad(ended: list[Ended], since: float) -> float:
     """Returns how long after the kill a stream ended badly for the last time; 0 = never."""
-    return round(max((one.at - since for one in ended if one.at >= since and one.how != "whole"), default=0.0), 1)
+    return round(max((one.at - since for one in ended if one.at >= since and one.how not in FINE), default=0.0), 1)
 
 
 async def at_rest(client: Client, before: dict[str, float], *, restarted: bool) -> dict[str, Any]:
@@ -170,10 +172,10 @@ def journal(stack: Stack, since: float) -> list[str]:
     return [f"{row['level']}: {row['message']}" for row in page["results"] if row["at"] >= stamp]
 
 
-async def run(stack: Stack, victims: list[str], streams: int, how: int) -> list[dict[str, Any]]:
+async def run(stack: Stack, given: argparse.Namespace) -> list[dict[str, Any]]:
     rows = []
-    for victim in victims:
-        row = await kill(stack, victim, streams, how)
+    for victim in given.only.split(","):
+        row = await kill(stack, victim, given)
         print(json.dumps(row), file=sys.stderr, flush=True)
         rows.append(row)
     return rows
@@ -198,11 +200,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(VICTIMS))
     parser.add_argument("--streams", type=int, default=3)
+    parser.add_argument("--leaving", type=float, default=0.0, help="share of the streams whose client goes away")
     parser.add_argument("--stop", action="store_true", help="SIGTERM instead of SIGKILL")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    how = signal.SIGTERM if given.stop else signal.SIGKILL
-    rows = asyncio.run(run(Stack(env.headworks_home()), given.only.split(","), given.streams, how))
+    rows = asyncio.run(run(Stack(env.headworks_home()), given))
     print(json.dumps(rows, indent=2) if given.json else table(rows))
     return int(any(row.get("not_zero") or row.get("backwards") or row.get("well_s") is None for row in rows))
 
