@@ -1,4 +1,4 @@
-"""The gateway as a process: signals, TLS, settings, the OpenAI SDK."""
+"""The gateway as a process: signals, TLS, settings."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import openai
 import pytest
-from openai.types.chat import ChatCompletionMessageParam
 
 from controlplane.domain.routing import RoutingSnapshot
 from controlplane.env import SettingError
@@ -23,7 +21,6 @@ from controlplane.gateway.peers import client_address
 from controlplane.gateway.settings import read_networks, read_settings
 from controlplane.lib.http_server import HEAD_TIMEOUT_S
 from tests.gateway.conftest import (
-    KEY,
     StartGateway,
     make_deployment,
     make_request,
@@ -137,41 +134,6 @@ async def test_tls_is_served_with_the_given_certificate(start_gateway: StartGate
         writer.write(make_request({"model": "chat", "stream": True}))
         assert (await read_answer(reader)).body.endswith(DONE)
         writer.close()
-
-
-async def test_the_openai_sdk_gets_answers_streams_and_its_own_errors(start_gateway: StartGateway) -> None:
-    async with Engine() as engine:
-        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
-        base = f"http://127.0.0.1:{gateway.port}/v1"
-        messages: list[ChatCompletionMessageParam] = [{"role": "user", "content": "The capital of France?"}]
-        async with openai.AsyncOpenAI(base_url=base, api_key=KEY, max_retries=0) as client:
-            whole = await client.chat.completions.create(model="chat", messages=messages)
-            assert whole.choices[0].message.content == "Paris"
-            stream = await client.chat.completions.create(model="chat", messages=messages, stream=True)
-            assert [one.choices[0].delta.content async for one in stream] == ["tok0", "tok1", "tok2"]
-            assert [model.id async for model in client.models.list()] == ["chat"]
-            with pytest.raises(openai.NotFoundError) as unknown:
-                await client.chat.completions.create(model="nothing", messages=messages)
-            assert unknown.value.code == "model_not_found"
-        async with openai.AsyncOpenAI(base_url=base, api_key="wrong", max_retries=0) as client:
-            with pytest.raises(openai.AuthenticationError) as refused:
-                await client.models.list()
-            assert refused.value.code == "invalid_api_key"
-
-
-async def test_the_openai_sdk_sees_a_broken_stream_as_an_error(start_gateway: StartGateway) -> None:
-    async def die(_: Request, peer: Peer) -> None:
-        await peer.send(head(kind="text/event-stream"), chunk(event("one")))
-        peer.cut()
-
-    async with Engine(die) as engine:
-        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
-        base = f"http://127.0.0.1:{gateway.port}/v1"
-        async with openai.AsyncOpenAI(base_url=base, api_key=KEY, max_retries=0) as client:
-            stream = await client.chat.completions.create(model="chat", messages=[], stream=True)
-            with pytest.raises(openai.APIError, match="broke off"):
-                async for _ in stream:
-                    pass
 
 
 async def test_requests_on_one_connection_follow_each_other_also_when_sent_together(

@@ -74,8 +74,8 @@ class TierQueue:
         none is made. So one tenant's requests can not keep the others out."""
         out: list[Ticket] = []
         if self.count >= most:
-            longest = max(self.lines, key=lambda tenant: len(self.lines[tenant]))
-            if len(self.lines[longest]) <= len(self.lines.get(ticket.tenant, ())) + 1:
+            longest = max(self.lines, key=lambda tenant: len(self.lines[tenant]), default=ticket.tenant)
+            if len(self.lines.get(longest, ())) <= len(self.lines.get(ticket.tenant, ())) + 1:
                 return None
             out.append(next(reversed(self.lines[longest].values())))
         missing = self.bytes + ticket.body_bytes - most_bytes - sum(one.body_bytes for one in out)

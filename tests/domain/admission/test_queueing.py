@@ -398,3 +398,11 @@ def test_one_that_a_replica_failed_at_avoids_it_waits_anew_and_holds_up_nobody()
     admission.check_invariants()
     admission.rest("r1", LATE + 100)
     assert not admission.serving.has_other("r0", LATE + 44)
+
+
+def test_a_tier_in_which_nobody_may_wait_refuses_at_once() -> None:
+    tiers = {"standard": replace(STANDARD, queue_most=0), "batch": BATCH}
+    admission = make_admission(seats=1, policy=Policy(tiers=tiers, kept_seats=0))
+    ask(admission, make_ticket("runs"))
+    answer = ask(admission, make_ticket("waits", "eve"))
+    assert isinstance(answer, Refusal) and answer.code == "queue_full"
