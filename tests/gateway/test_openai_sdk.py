@@ -125,7 +125,8 @@ async def test_embeddings_as_numbers_and_packed(start_gateway: StartGateway, enc
         got = await client.embeddings.create(model="chat", input=["Paris"], **given)
         assert engine.requests[0].line.startswith("POST /v1/embeddings ")
         if encoding == "base64":  # asked for by hand, it is left as it is
-            assert isinstance(got.data[0].embedding, str)
+            packed: object = got.data[0].embedding
+            assert isinstance(packed, str)
         else:
             assert got.data[0].embedding == vector
         assert got.usage.prompt_tokens == 4
