@@ -2,7 +2,7 @@
 
 Rules (vLLM 0.32 unless a version is named): builds have kernels from 7.0 on. BF16 needs 8.0; where no data type was
 asked for, FP16 is taken instead, or FP32 for families that are unstable in FP16. Each quantization has a least
-capability (`Format.least_capability`); kernels that unpack FP8 and 4-bit weights came to Turing with about 0.14, and to
+capability (`Format.least_capability`); kernels that unpack FP8 weights came to Turing with about 0.14, and to
 cards before Blackwell for NVFP4 with 0.9.
 """
 
@@ -22,30 +22,43 @@ _UNSTABLE_IN_FP16 = ("gemma2", "gemma3", "gemma3_text", "glm4")
 _REFUSES_UNSTABLE_FROM = (0, 9, 1)
 _UNPACKED_ON_TURING_FROM = (0, 14, 0)  # about; not later
 _NVFP4_UNPACKED_FROM = (0, 9, 0)
-_MARLIN = ("fp8", "fp8_block", "mxfp8", "nvfp4", "int4")
+_MARLIN = ("fp8", "fp8_block", "mxfp8", "nvfp4")
 
 
 def as_calculated(
     kinds: Precision, family: str, card: AcceleratorFacts | None, rules: EngineRules
 ) -> tuple[Precision, str]:
-    """The precision that the engine falls back to on a card without BF16 where no data type was asked for, and the
-    sentence that tells it; as it was and "" elsewhere."""
+    """The precision that the engine takes where no data type was asked for and that of the files can't be: FP16 on a
+    card without BF16, BF16 or FP32 for families that are unstable in FP16. With the sentence that tells it; as it was
+    and "" elsewhere."""
+    if kinds.dtype_asked or kinds.plain_dtype == "fp32":
+        return kinds, ""
     capability = _capability(card)
-    if card is None or capability is None or capability >= _LEAST_OF_BF16:
-        return kinds, ""
-    if kinds.dtype_asked or kinds.plain_dtype != "bf16":
-        return kinds, ""
-    plain = FORMATS["fp32" if family in _UNSTABLE_IN_FP16 and rules.version >= _REFUSES_UNSTABLE_FROM else "fp16"]
+    has_bf16 = capability is None or capability >= _LEAST_OF_BF16
+    unstable = family in _UNSTABLE_IN_FP16 and rules.version >= _REFUSES_UNSTABLE_FROM
+    if kinds.plain_dtype == "bf16" and not has_bf16:
+        why = f"{card.name} has no BF16" if card is not None else ""
+        return _in(kinds, "fp32" if unstable else "fp16", why)
+    if kinds.plain_dtype == "fp16" and unstable:
+        return _in(kinds, "bf16" if has_bf16 else "fp32", f"{family} does not run in FP16")
+    return kinds, ""
+
+
+def _in(kinds: Precision, name: str, why: str) -> tuple[Precision, str]:
+    plain = FORMATS[name]
     weights = kinds.weights if kinds.quantized else plain
-    kv = replace(kinds.kv, name=plain.name, element_bits=plain.bits) if kinds.kv.name == "bf16" else kinds.kv
-    note = f"dtype is not given; {plain.label} was taken, as {card.name} has no BF16."
+    kv = kinds.kv
+    if kv.name == kinds.plain_dtype:
+        kv = replace(kv, name=plain.name, element_bits=plain.bits)
+    note = f"dtype is not given; {plain.label} was taken, as {why}."
     return replace(kinds, weights=weights, plain_dtype=plain.native, kv=kv), note
 
 
 def refusal(kinds: Precision, family: str, card: AcceleratorFacts | None, rules: EngineRules) -> str:
     """Why the engine does not start with these formats on this card, and what to do; "" where it does, or where the
     card is not known."""
-    if kinds.plain_dtype == "fp16" and family in _UNSTABLE_IN_FP16 and rules.version >= _REFUSES_UNSTABLE_FROM:
+    unstable = family in _UNSTABLE_IN_FP16 and rules.version >= _REFUSES_UNSTABLE_FROM
+    if kinds.dtype_asked and kinds.plain_dtype == "fp16" and unstable:
         return f"{family} does not run in FP16, which is too narrow for it: the engine refuses it. Set dtype bfloat16."
     if card is None:
         return ""

@@ -52,7 +52,7 @@ FORMATS: dict[str, Format] = {
         Format("int8", "INT8", 8, native="int8"),
         Format("int8_w8a16", "INT8 weights alone", 8, group=128, unpacked_in_kernel=True, least_capability=7.0),
         Format("int8_experts", "INT8 experts", 8, unpacked_in_kernel=True, scope="experts", least_capability=8.0),
-        Format("int4", "INT4", 4, group=128, unpacked_in_kernel=True),
+        Format("int4", "INT4", 4, group=128, unpacked_in_kernel=True, least_capability=7.0),
         Format("int4_awq", "INT4 (AWQ)", 4, group=128, zero_point_bits=4, unpacked_in_kernel=True),
         Format(
             "int4_gptq", "INT4 (GPTQ)", 4, group=128, zero_point_bits=4, unpacked_in_kernel=True, least_capability=6.0

@@ -95,6 +95,15 @@ def test_families_that_are_unstable_in_fp16_are_refused_in_it() -> None:
     assert start("A100", dtype="float16", family="gemma3", version="0.8.0").verdict.fits
 
 
+@pytest.mark.parametrize(("gpu", "plain"), [("A100", "bf16"), ("T4", "fp32"), ("Flux Capacitor", "bf16")])
+def test_files_of_an_unstable_family_in_other_types_are_not_refused_unasked(gpu: str, plain: str) -> None:
+    """Gemma 2 files are stored in FP32, which engines load in 16 bits: in BF16 then, never in FP16."""
+    model = make_model(family="gemma2", torch_dtype="float32")
+    ledger = result.work_out(make_setup(model, card=cards.resolve(gpu, 64.0), version="0.32.0", max_model_len=2048))
+    assert ledger.verdict.fits
+    assert ledger.setup.precision.plain_dtype == plain
+
+
 def test_turing_unpacks_fp8_since_about_0_14() -> None:
     assert start("T4", quantization="fp8", version="0.10.0").verdict.reason == "precision"
     assert start("T4", quantization="fp8", version="0.19.0").verdict.fits
