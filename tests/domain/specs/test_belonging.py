@@ -86,6 +86,25 @@ def test_what_is_left_open_is_no_difference(name: str) -> None:
         assert not any("check that both" in sentence for sentence in joined.assumptions)
 
 
+@pytest.mark.parametrize(
+    ("name", "total_bytes"),
+    [
+        ("deepseek-ai/DeepSeek-V3", 688_586_727_753),
+        ("openai/gpt-oss-20b", 13_761_264_768),
+        ("openai/gpt-oss-120b", 65_248_815_744),
+        ("mistralai/Mixtral-8x7B-v0.1", 93_405_585_408),
+        ("Qwen/Qwen2.5-VL-7B-Instruct", 16_584_333_312),
+        ("Qwen/Qwen3-0.6B", 1_503_300_328),
+    ],
+)
+def test_published_totals_are_of_their_own_models(name: str, total_bytes: int) -> None:
+    facts = find(name)
+    pattern = EXPERT if facts.experts else DENSE
+    joined = join(facts, make_index(total_bytes, facts.num_hidden_layers, pattern))
+    assert joined.weight_bytes == total_bytes
+    assert not any("check that both" in sentence for sentence in joined.assumptions)
+
+
 def test_a_draft_layer_behind_the_last_one_is_no_difference() -> None:
     facts = find("deepseek-ai/DeepSeek-V3")
     kinds = precision.parse(None, None, None, facts)
