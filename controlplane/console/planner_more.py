@@ -76,6 +76,6 @@ def measured_fields(values: Values) -> list[Field]:
             choices=own,
             full=True,
         ),
-        make("requests_per_s_a_card", _("Requests a card carries"), _("a second"), _("It makes the capacity.")),
+        make("requests_per_s_a_card", _("Requests a card carries"), _("a second"), _("Capacity goes by it.")),
         make("tokens_per_s_a_card", _("Tokens a card writes"), _("a second"), _("In the place of requests.")),
     ]
