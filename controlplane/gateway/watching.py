@@ -9,6 +9,7 @@ Guarantees
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 import socket
@@ -170,7 +171,8 @@ class Known:
 
     def _answered(self, words: bytes) -> None:
         if words:
-            self.told(_decoder.decode(words))
+            with contextlib.suppress(msgspec.MsgspecError):  # of another version, which lives nevertheless
+                self.told(_decoder.decode(words))
         if self.is_hung:
             logger.info("the gateway process %s answers again", self.peer.id)
         self.is_up, self.is_hung = True, False
