@@ -19,7 +19,7 @@ ENTRIES = [entry for entry in polib.pofile(str(messages.SAID)) if entry.msgctxt 
 BOOK = sentences.book(ENTRIES)
 CHINESE = re.compile("[\u4e00-\u9fff]")
 # names and numbers as they stand in sentences; no blank, so that a value never looks like the words around it
-WORDS = {*words.FIELDS, *words.STATES, *words.OTHERS}
+WORDS = {*words.FIELDS, *words.STATES, *words.OTHERS, "none"}  # of "none" there are sentences of their own
 VALUES = st.text(string.ascii_lowercase + string.digits + "-_", min_size=1, max_size=12).filter(
     lambda text: text not in WORDS
 )
