@@ -46,6 +46,7 @@ class EngineSamples:
         """Reads what is said of the replicas at work now."""
         at_work = self._at_work()
         if not at_work:
+            self._samples = {}  # what was said of requests that have ended since says nothing of now
             return
         wanted = [(f"replica:{one}", f"{COLLECTOR}:{node}") for one, node in at_work.items()]
         try:

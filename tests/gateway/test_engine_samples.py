@@ -72,7 +72,12 @@ async def test_a_rate_is_counted_once_for_the_time_it_stands_for(
         await say(client, now - 6, kv_usage=0.5)
         await samples.read(client)
         assert samples.newest() == {}, "what is old counts for nothing"
+        await say(client, time.time(), kv_usage=0.5)
+        await samples.read(client)
+        assert samples.newest()["r0"].preempted is None, "what is not told is not 0"
         free.set()
         await tasks[0]
         await gateway.until_idle()
+        await samples.read(client)
+        assert samples.newest() == {}, "of what has ended it says nothing"
     await client.aclose()

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
-LATE_LOOKS = 4  # seconds that a figure may be on its way: scraped, written, read
+LATE_LOOKS = 6  # seconds that a figure may be on its way: scraped, written, read, and kept while Valkey is away
 STEP_SHARE = 0.05  # of the cache: half-filled blocks are no news, and not every token is one
 MOST_SHARE = 0.5
 

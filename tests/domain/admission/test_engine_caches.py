@@ -26,9 +26,8 @@ def test_a_figure_from_before_a_request_ended_takes_nothing_off() -> None:
     cache = EngineCache()
     assert not cache.look(8000, 0.7, 10_000)
     assert not cache.look(0, 0.7, 10_000), "it is late, not more"
-    for _ in range(3):
-        changed = cache.look(0, 0.7, 10_000)
-    assert changed and cache.unseen_tokens == 5000
+    assert [cache.look(0, 0.7, 10_000) for _ in range(5)] == [False] * 4 + [True]
+    assert cache.unseen_tokens == 5000
 
 
 def test_a_figure_that_is_wrong_takes_no_more_than_half_of_a_cache() -> None:
