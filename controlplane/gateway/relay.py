@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-from controlplane.domain.admission.breaker import goes_elsewhere
+from controlplane.domain.admission.breaker import BACK_PRESSURE, goes_elsewhere
 from controlplane.gateway.client import Client, Headers
 from controlplane.gateway.errors import GatewayError, bad_gateway, engine_died, in_openai_shape, told_by_event
 from controlplane.lib.plain_usage import PassingUsage, usage_of
@@ -25,6 +25,8 @@ from controlplane.lib.upstream_connection import Connection, UpstreamError
 
 PLAIN_HOLD_BYTES = 1024 * 1024  # a plain answer up to this is sent only when it is whole
 METADATA = b"metadata"  # where vLLM says what is in vectors that it sends as plain bytes, with their usage
+# what an engine that is full leaves out: its own queue is kept short, so there is room when its next request ends
+ROOM_SOON = (b"retry-after", b"1")
 PASSED_HEADERS = frozenset({b"content-type", b"retry-after", METADATA})
 # what vLLM tells its clients when its own worker has died: no text for people who can't see its log
 ERROR_EVENT, ENGINE_DIED = b'data: {"error"', b"EngineCore encountered an issue"
@@ -122,6 +124,8 @@ class Relay:
             self._fail(bad_gateway(unusable))
             return
         self._headers = [pair for pair in headers if pair[0] in PASSED_HEADERS]
+        if status in BACK_PRESSURE and all(name != b"retry-after" for name, _ in self._headers):
+            self._headers.append(ROOM_SOON)
         if self._stream_wanted and status == 200:
             kind = next((value for name, value in self._headers if name == b"content-type"), b"")
             if kind.startswith(b"text/event-stream"):

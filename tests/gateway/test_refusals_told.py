@@ -40,6 +40,30 @@ async def test_a_refusal_in_another_shape_is_told_in_openai_s(
     assert got.headers["x-headworks-replica"] == "r0"
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "own", "told"),
+    [
+        ("503 Service Unavailable", b'{"error":{"message":"full","type":"x"}}', b"", "1"),
+        ("429 Too Many Requests", b'{"detail":"full"}', b"", "1"),
+        ("503 Service Unavailable", b'{"error":{"message":"full","type":"x"}}', b"retry-after: 7\r\n", "7"),
+        ("429 Too Many Requests", b'{"detail":"full"}', b"retry-after: 7\r\n", "7"),
+        ("400 Bad Request", b'{"error":{"message":"no","type":"x"}}', b"", None),
+    ],
+)
+async def test_a_full_engine_says_when_to_ask_again(
+    start_gateway: StartGateway, status: str, body: bytes, own: bytes, told: str | None
+) -> None:
+    async def refuse(_: Request, peer: Peer) -> None:
+        whole = head(status=status, length=len(body))
+        await peer.send(whole[:-2] + own + b"\r\n" + body)
+
+    async with Engine(refuse) as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        got = await gateway.chat()
+        await gateway.until_idle()
+    assert (got.status, got.headers.get("retry-after")) == (int(status[:3]), told)
+
+
 async def test_a_stopped_deployment_says_that_it_is_stopped(start_gateway: StartGateway) -> None:
     gateway = await start_gateway(make_snapshot(replace(make_deployment(), stopped=True)))
     got = await gateway.chat()
