@@ -7,11 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from controlplane.gateway.parent import HUNG_AFTER_S, LOOK_S, Parent
+from controlplane.lib import cpu_time
 from tests.gateway.conftest import make_deployment, make_request, make_settings, make_snapshot
 from tests.gateway.engine import DONE, LAST_CHUNK, Engine, Peer, Request, chunk, event, head
 from tests.gateway.several import several
@@ -48,6 +50,8 @@ def parent_of_one(folder: Path) -> Iterator[tuple[Parent, subprocess.Popen[bytes
     process = subprocess.Popen([sys.executable, "-c", sleeper], stdout=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.readline()
+    while (cpu := cpu_time.read(process.pid)) is not None and cpu.wants_cpu:
+        time.sleep(0.01)  # one that wants a CPU and gets none is spared
     place = parent._places[0]
     place.process, place.id = process, "one"
     figures = folder / "one.prom"
