@@ -27,6 +27,7 @@ LIMITS: Mapping[str, Sequence[str]] = {
     EMBEDDINGS: (),
 }
 OURS = frozenset({"model", "stream", "stream_options"})
+_NOT_READ = -1
 MOST_FIELDS = 200  # OpenAI and the engines know about 80; each costs memory for as long as the request runs
 _TRUE = msgspec.Raw(b"true")
 MOST_OUTPUT = 10_000_000
@@ -50,9 +51,15 @@ class Ask:
     mixed_count: int = 0  # pictures and sounds
     may_hold_media: bool = False
     sets_priority: bool = False  # the gateway did, for the replica before
+    _limit: int | None = _NOT_READ
 
     def output_limit(self) -> int | None:
         """Returns the tokens that each of its choices may have; None when the client does not say."""
+        if self._limit == _NOT_READ:
+            self._limit = self._read_limit()
+        return self._limit
+
+    def _read_limit(self) -> int | None:
         for name in LIMITS[self.path]:
             raw = self.fields.get(name)
             if raw is not None and (count := _count(raw, MOST_OUTPUT, name)) is not None:
@@ -146,7 +153,7 @@ class Ask:
 
     def cap(self, tokens: int) -> None:
         """Has each of its choices end after so many tokens at most."""
-        most = msgspec.Raw(b"%d" % tokens)
+        most, self._limit = msgspec.Raw(b"%d" % tokens), _NOT_READ
         limits = LIMITS[self.path]
         named = [name for name in limits if self.fields.get(name) not in (None, b"null")] or ["max_tokens"]
         for name in named:

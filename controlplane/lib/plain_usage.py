@@ -30,6 +30,8 @@ _usage_decoder = msgspec.json.Decoder(Usage)
 
 def usage_of(answer: bytes) -> Usage | None:
     """Returns the usage of a whole answer; None when it has none that can be read."""
+    if len(answer) <= TAIL_BYTES:  # is read as fast as it is searched
+        return _usage_in(answer)
     at = answer.rfind(_KEY, max(0, len(answer) - TAIL_BYTES))
     if at >= 0:
         # to decode from the last such key on succeeds only when that belongs to the outermost object

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from controlplane.domain.admission.quantile import High
 
 WEIGHT = 0.05  # of a new observation among the old ones
+EVEN = 20  # observations that count alike, before old ones fade
 FEW = 10  # observations before a slope is believed
 HIGH_SHARE = 0.98
 
@@ -43,7 +44,7 @@ class Prefill:
         if self.count:
             self.beyond.learn(seconds - self.expected_s(prompt_tokens))
         self.count += 1
-        weight = max(WEIGHT, 1.0 / self.count)
+        weight = WEIGHT if self.count > EVEN else 1.0 / self.count
         further = prompt_tokens - self.tokens
         self.tokens += weight * further
         self._spread = (1.0 - weight) * (self._spread + weight * further * further)
@@ -62,5 +63,6 @@ class Hold:
 
     def learn(self, seconds: float) -> None:
         """Takes the time from a seat to the end of one request."""
-        self.count += 1
-        self.seconds += max(WEIGHT, 1.0 / self.count) * (seconds - self.seconds)
+        count = self.count = self.count + 1
+        weight = WEIGHT if count > EVEN else 1.0 / count
+        self.seconds += weight * (seconds - self.seconds)

@@ -100,14 +100,17 @@ class Serving:
             now=now,
             wanted=wanted,
             sequences=ticket.sequences,
-            prefilled_by=max(now, now + self.prefill_ahead_s - self.prefill.slope_s * ticket.prompt_tokens),
+            prefilled_by=self._prefilled_by(ticket, now) if self.prefill.slope_s else math.inf,
         )
+
+    def _prefilled_by(self, ticket: Ticket, now: float) -> float:
+        ahead_s = self.prefill_ahead_s - self.prefill.slope_s * ticket.prompt_tokens
+        return now + ahead_s if ahead_s > 0.0 else now
 
     def prefilled_at(self, ticket: Ticket, now: float) -> float | None:
         """Returns when a replica with a free seat will have computed enough of its prompts to take this one's; None
         where it is not that what it waits for."""
-        own_s = self.prefill.slope_s * ticket.prompt_tokens
-        ahead_s = max(0.0, self.prefill_ahead_s - own_s)
+        ahead_s = self._prefilled_by(ticket, now) - now
         free = [one.prefilled_at - ahead_s for one in self.places.values() if one.free_seats(now)]
         return min(free) if free and min(free) > now else None
 
@@ -123,7 +126,8 @@ class Serving:
         place.running += seats
         self.taken += seats
         place.turn += 1
-        place.prefilled_at = max(now, place.prefilled_at) + self.prefill.slope_s * ticket.prompt_tokens
+        if self.prefill.slope_s:
+            place.prefilled_at = max(now, place.prefilled_at) + self.prefill.slope_s * ticket.prompt_tokens
         place.ledger.add(ticket.tier, tokens)
         ticket.replica_id, ticket.held_tokens = place.id, tokens
         if ticket.affinity:
