@@ -263,7 +263,7 @@ class Gate:
     def flow(self, streams: int, events: int) -> Flow:
         """Returns what one second of a replica says of its pace."""
         admission = self.admission
-        return Flow(streams, events, max(0.0, admission.hold.seconds - admission.serving.prefill.seconds))
+        return Flow(streams, events, max(0.0, admission.refusing.hold.seconds - admission.serving.prefill.seconds))
 
     def count_refused(self, tier: str, why: str) -> None:
         """Counts a request that gets no answer from here."""

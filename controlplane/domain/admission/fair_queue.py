@@ -11,7 +11,7 @@ Concurrency
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from controlplane.domain.admission.ticket import Ticket
@@ -68,22 +68,30 @@ class TierQueue:
             del self.lines[ticket.tenant], self.line_bytes[ticket.tenant]
         return True
 
-    def pushed_out_by(self, ticket: Ticket, most: int, most_bytes: int) -> list[Ticket] | None:
+    def pushed_out_by(
+        self, ticket: Ticket, most: int, most_bytes: int, spared: Callable[[str], bool] | None = None
+    ) -> list[Ticket] | None:
         """Returns whose places a request takes in a queue that holds no more: the last ones of the tenant that holds
         most of it, as long as that tenant still holds no less than the newcomer's does then. [] = there is room, None =
-        none is made. So one tenant's requests can not keep the others out."""
+        none is made. So one tenant's requests can not keep the others out. A newcomer with a right to a seat takes a
+        place of anyone that is not `spared`."""
+        if self.count < most and self.bytes + ticket.body_bytes <= most_bytes:
+            return []
+        lines = self.lines if spared is None else {name: one for name, one in self.lines.items() if not spared(name)}
         out: list[Ticket] = []
         if self.count >= most:
-            longest = max(self.lines, key=lambda tenant: len(self.lines[tenant]), default=ticket.tenant)
-            if len(self.lines.get(longest, ())) <= len(self.lines.get(ticket.tenant, ())) + 1:
+            longest = max(lines, key=lambda tenant: len(lines[tenant]), default=ticket.tenant)
+            own = len(self.lines.get(ticket.tenant, ())) if spared is None else -1
+            if longest == ticket.tenant or len(lines[longest]) <= own + 1:
                 return None
-            out.append(next(reversed(self.lines[longest].values())))
+            out.append(next(reversed(lines[longest].values())))
         missing = self.bytes + ticket.body_bytes - most_bytes - sum(one.body_bytes for one in out)
         if missing <= 0:
             return out
-        largest = max(self.line_bytes, key=self.line_bytes.__getitem__, default=ticket.tenant)
-        left = self.line_bytes.get(largest, 0) - self.line_bytes.get(ticket.tenant, 0) - ticket.body_bytes
-        for one in reversed(self.lines.get(largest, {}).values()):
+        largest = max(lines, key=lambda tenant: self.line_bytes[tenant], default=ticket.tenant)
+        own_bytes = self.line_bytes.get(ticket.tenant, 0) + ticket.body_bytes if spared is None else 0
+        left = self.line_bytes.get(largest, 0) - own_bytes
+        for one in reversed(lines.get(largest, {}).values()):
             if missing <= 0:
                 break
             if one not in out:
@@ -100,10 +108,13 @@ class TierQueue:
         if len(self.tags) > MOST_TAGS:
             self.forget()
 
-    def ahead_of(self, tenant: str) -> int:
-        """Returns how many requests are expected to go before the next one of a tenant: fair turns among tenants."""
+    def ahead_of(self, tenant: str, weight: Callable[[str], float]) -> int:
+        """Returns how many requests are expected to go before the next one of a tenant: fair turns among tenants, of
+        each as many as its weight lets go meanwhile."""
         own = len(line) if (line := self.lines.get(tenant)) else 0
-        return sum(min(len(line), own + 1) for name, line in self.lines.items() if name != tenant) + own
+        turns = (own + 1) / max(weight(tenant), 1e-9)
+        others = (min(len(line), int(turns * weight(name))) for name, line in self.lines.items() if name != tenant)
+        return sum(others) + own
 
     def _least(self) -> float:
         waiting = [self.tags[tenant] for tenant in self.lines]
@@ -136,11 +147,11 @@ class FairQueue:
     def __len__(self) -> int:
         return self.count
 
-    def ahead_of(self, ticket: Ticket) -> int:
+    def ahead_of(self, ticket: Ticket, weight: Callable[[str], float]) -> int:
         """Returns how many requests are expected to go before this one, were it appended now: those of its own tier,
         and of the others as many as their weight lets go meanwhile."""
         own = self.tiers[ticket.tier]
-        ahead = own.ahead_of(ticket.tenant)
+        ahead = own.ahead_of(ticket.tenant, weight)
         for tier in self.tiers.values():
             if tier is not own and tier.count:
                 ahead += min(tier.count, int((ahead + 1) * tier.weight / max(own.weight, 1e-9)))

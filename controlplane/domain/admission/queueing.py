@@ -16,18 +16,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import islice
 
 from controlplane.domain.admission.fair_queue import FairQueue
-from controlplane.domain.admission.pace import Hold
 from controlplane.domain.admission.place import Place
 from controlplane.domain.admission.policy import Policy
-from controlplane.domain.admission.rate import Rate
+from controlplane.domain.admission.refusing import Refusing
 from controlplane.domain.admission.serving import NOTHING_ELSEWHERE, Serving
 from controlplane.domain.admission.tenants import Tenants
-from controlplane.domain.admission.ticket import Answer, Dispatch, Queued, Refusal, Refused, Ticket
+from controlplane.domain.admission.ticket import Answer, Dispatch, Queued, Ticket
 
-RETRY_AFTER_MOST_S = 60
-FEW = 5  # requests that have ended before the time of a seat is believed
+TRIED_MOST = 16  # tenants of a tier, when the first ones are too large for what is free
+HOLDS_UP_FROM = 0.5  # of its patience: a large request holds up its own tier from then on
 
 
 class Admission:
@@ -43,8 +43,7 @@ class Admission:
         self.admitted = dict.fromkeys(policy.tiers, 0)  # tier -> requests that got a seat, ever
         self.seated: dict[str, Ticket] = {}  # by id; where each sits and what it holds stands in the ticket
         self.waiting: dict[str, Ticket] = {}
-        self.hold = Hold()
-        self._rate = Rate()
+        self.refusing = Refusing(self.queue, self.serving, self.tenants)
 
     def set_policy(self, policy: Policy, now: float) -> list[Answer]:
         """Takes over changed rules. Who waits goes on waiting, as long as it was told; who runs keeps what it has."""
@@ -67,10 +66,13 @@ class Admission:
         reserved; None leaves everything as it was, and `arrive` has the answer. The short way of nearly every request.
         """
         serving = self.serving
-        if self.queue.count or not serving.count or now > ticket.wait_until:
+        if self.queue.count or not serving.count:
             return None
         tier = self.told.tiers.get(ticket.tier)
         if tier is None:
+            return None
+        # one that has no time to wait (its prompt takes as long as its target) is served when nobody has to
+        if now > ticket.wait_until and (ticket.waited or now > ticket.arrived_at + tier.longest_wait_s):
             return None
         if serving.never_fits(ticket) or not self.tenants.may_have_seat(ticket, now):
             return None
@@ -88,14 +90,19 @@ class Admission:
         if place is not None:
             return [Dispatch(ticket, place.id)]
         if not self.serving.count:
-            return [self._refuse(ticket, "no_replica", "No replica is ready.", now)]
+            return [self.refusing.refuse(ticket, "no_replica", "No replica is ready.", now)]
         if now > ticket.wait_until:
-            return [self._expired(ticket, now)]
+            return [self.refusing.expired(ticket, now)]
         if self.serving.never_fits(ticket):
-            return [self._never_fits(ticket, now)]
+            return [self.refusing.never_fits(ticket, now)]
         tier = self.policy.tiers[ticket.tier]
-        out = self.queue.tiers[tier.name].pushed_out_by(ticket, tier.queue_most, tier.queue_most_bytes)
-        return [self._queue_is_full(ticket, now)] if out is None else self._enqueue(ticket, out, now)
+        spared = None
+        if self.tenants.shared and self.tenants.is_below_guarantee(ticket.tenant):
+            spared = self.tenants.is_below_guarantee
+        out = self.queue.tiers[tier.name].pushed_out_by(ticket, tier.queue_most, tier.queue_most_bytes, spared)
+        if out is None:
+            return [self.refusing.queue_is_full(ticket, tier, now)]
+        return self._enqueue(ticket, out, now)
 
     def ended(self, ticket_id: str, now: float, used_tokens: int | None = None) -> list[Answer]:
         """The request's body has ended, in whichever way: gives everything back, and returns who is next.
@@ -105,7 +112,7 @@ class Admission:
         ticket = self.seated.pop(ticket_id, None)
         if ticket is None:
             return []
-        self.hold.learn(now - ticket.seated_at)
+        self.refusing.hold.learn(now - ticket.seated_at)
         tenants = self.tenants
         tenants.gave_back(ticket.tenant, ticket.held_seats, self.serving.give_back(ticket))
         if used_tokens is not None:
@@ -154,7 +161,7 @@ class Admission:
         answers: list[Answer] = []
         for ticket in late:
             self.abandoned(ticket.id)
-            answers.append(self._expired(ticket, now))
+            answers.append(self.refusing.expired(ticket, now))
         if self.is_parting:
             return answers + self.set_policy(self.told, now)
         return answers + self.fill(now)
@@ -169,7 +176,7 @@ class Admission:
         answers: list[Answer] = []
         for ticket in list(self.waiting.values()):
             self.abandoned(ticket.id)
-            answers.append(self._refuse(ticket, "no_replica", "No replica is left.", now))
+            answers.append(self.refusing.refuse(ticket, "no_replica", "No replica is left.", now))
         return answers
 
     def next_due(self) -> float | None:
@@ -188,14 +195,14 @@ class Admission:
     def fill(self, now: float) -> list[Answer]:
         """Gives free seats to those that wait, in fair order."""
         answers: list[Answer] = []
-        while self.queue.count:
+        while self.queue.count and self.serving.has_free_seat(now):
             found = self._next(now)
             if found is None:
                 break
             ticket, place = found
             self.abandoned(ticket.id)
             if now > ticket.wait_until:  # the timer is late
-                answers.append(self._expired(ticket, now))
+                answers.append(self.refusing.expired(ticket, now))
                 continue
             self._seat(ticket, place, now)
             answers.append(Dispatch(ticket, place.id))
@@ -213,8 +220,9 @@ class Admission:
 
     def _next(self, now: float) -> tuple[Ticket, Place] | None:
         """The next request that can have a seat: of tenants below their guarantee first, in whichever tier, else in
-        fair order. One that lacks KV tokens is waited for, so that long requests are not passed by short ones for
-        ever; one that lacks only its tier's or its tenant's share lets others go first."""
+        fair order. One that lacks KV tokens or several seats is waited for, so that large requests are not passed by
+        small ones for ever: by lighter tiers always, by its own from half of its patience on, never by heavier ones.
+        One that lacks only its tier's or its tenant's share lets others go first."""
         tiers = [tier for _, tier in self.queue.in_order()]
         if self.tenants.shared:
             heads = [ticket for tier in tiers for ticket in tier.heads()]
@@ -223,15 +231,19 @@ class Admission:
                     found, waits = self._first_of([ticket], now)
                     if found is not None or waits:
                         return found
+        held_up = 0.0  # the weight of the heaviest tier whose first one is waited for
         for tier in tiers:
-            found, waits = self._first_of(tier.heads(), now)
-            if found is not None or waits:
-                return found
+            if tier.weight > held_up:
+                found, waits = self._first_of(tier.heads(), now)
+                if found is not None:
+                    return found
+                held_up = tier.weight if waits else held_up
         return None
 
     def _first_of(self, tickets: Iterable[Ticket], now: float) -> tuple[tuple[Ticket, Place] | None, bool]:
         """The first of these that can have a seat; else whether one of them is waited for."""
-        for ticket in tickets:
+        waits = False
+        for ticket in islice(tickets, TRIED_MOST):
             if not self.tenants.may_have_seat(ticket, now):
                 continue
             share = self.policy.tiers[ticket.tier].kv_share
@@ -240,8 +252,12 @@ class Admission:
                 return (ticket, place), False
             if ticket.avoid:  # what it lacks is a seat elsewhere, so there may be one for others
                 continue
-            return None, not self.serving.lacks_only_tier_share(ticket, share)
-        return None, False
+            if self.serving.lacks_only_tier_share(ticket, share):
+                return None, waits
+            waits = True
+            if now - ticket.arrived_at >= HOLDS_UP_FROM * (ticket.wait_until - ticket.arrived_at):
+                break
+        return None, waits
 
     def _seat(self, ticket: Ticket, place: Place, now: float) -> None:
         tenant, tenants = ticket.tenant, self.tenants
@@ -252,19 +268,11 @@ class Admission:
         self.seated[ticket.id] = ticket
         ticket.seated_at = now
         self.admitted[ticket.tier] += 1
-        self._rate.add(now)
-
-    def _queue_is_full(self, ticket: Ticket, now: float) -> Refusal:
-        tier, queue = self.policy.tiers[ticket.tier], self.queue.tiers[ticket.tier]
-        if queue.count >= tier.queue_most:
-            why = f"{queue.count} requests of the tier {tier.name} wait already, and no more may."
-            return self._refuse(ticket, "queue_full", why, now)
-        why = f"The waiting requests of the tier {tier.name} hold {queue.bytes} bytes, and no more may."
-        return self._refuse(ticket, "queue_bytes", why, now)
+        self.refusing.rate.add(now)
 
     def _enqueue(self, ticket: Ticket, out: Iterable[Ticket], now: float) -> list[Answer]:
         """Lets a request wait if it can make it, in the places of those that are to go `out` for it."""
-        ahead = self.queue.ahead_of(ticket)
+        ahead = self.refusing.ahead_of(ticket)
         self.queue.push(ticket)
         self.waiting[ticket.id] = ticket
         ticket.waited = True
@@ -272,39 +280,9 @@ class Admission:
         if ticket.id not in self.waiting:  # it had a right to a seat that those who wait do not have
             own = next(one for one in answers if one.ticket is ticket)
             return [*(one for one in answers if one is not own), own]
-        expected_s = self._expected_wait_s(ahead, now)
+        expected_s = self.refusing.expected_wait_s(ahead, now)
         if expected_s is not None and now + expected_s > ticket.wait_until:
             self.abandoned(ticket.id)
-            why = f"It would wait about {expected_s:.1f} s and may wait {ticket.wait_until - now:.1f} s."
-            return [*answers, self._refuse(ticket, "too_slow", why, now)]
-        why = f"The queue of the tier {ticket.tier} is full, and its place went to a tenant with less in it."
-        answers += [self._refuse(one, "queue_full", why, now) for one in out if self.abandoned(one.id)]
+            return [*answers, self.refusing.too_slow(ticket, expected_s, now)]
+        answers += [self.refusing.pushed_out(one, now) for one in out if self.abandoned(one.id)]
         return [*answers, Queued(ticket, ahead, expected_s)]
-
-    def _never_fits(self, ticket: Ticket, now: float) -> Refusal:
-        prompt, most = ticket.prompt_tokens, f"a KV cache of {self.serving.largest} tokens"
-        if ticket.sequences == 1:
-            return self._refuse(ticket, "too_long", f"The prompt of about {prompt} tokens is longer than {most}.", now)
-        why = (
-            f"Its {ticket.sequences} answers together need about {ticket.tokens} tokens ({prompt} of prompts), more"
-            f" than {most}. Ask for fewer or shorter answers in a request."
-        )
-        return self._refuse(ticket, "too_many", why, now)
-
-    def _expired(self, ticket: Ticket, now: float) -> Refusal:
-        waited_s = now - ticket.arrived_at
-        why = f"No seat became free within {waited_s:.1f} s; the tier {ticket.tier} waits no longer."
-        return self._refuse(ticket, "expired", why, now)
-
-    def _expected_wait_s(self, ahead: int, now: float) -> float | None:
-        """By how long seats are held and how many there are (Little 1961); by how many a second got one lately while
-        that is not known."""
-        if self.hold.count >= FEW and self.serving.seats:
-            return (ahead + 1) * self.hold.seconds / self.serving.seats
-        rate = self._rate.per_s(now)
-        return ahead / rate if rate else None
-
-    def _refuse(self, ticket: Ticket, code: Refused, why: str, now: float) -> Refusal:
-        wait_s = self._expected_wait_s(len(self.queue) + 1, now)
-        retry_after_s = 1 if wait_s is None else max(1, min(RETRY_AFTER_MOST_S, math.ceil(wait_s)))
-        return Refusal(ticket, code, why, retry_after_s)

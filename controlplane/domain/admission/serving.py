@@ -85,6 +85,10 @@ class Serving:
         """Returns how many seats may be given away now."""
         return sum(place.free_seats(now) for place in self.places.values())
 
+    def has_free_seat(self, now: float) -> bool:
+        """Whether any may be given away now."""
+        return any(place.running < place.seats and place.free_seats(now) for place in self.places.values())
+
     def place_for(self, ticket: Ticket, tier_share: float, now: float) -> Place | None:
         """Returns where a request goes, None when no replica has a seat and the tokens."""
         wanted = self._sessions.get(ticket.affinity, "") if ticket.affinity else ""

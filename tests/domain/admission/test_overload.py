@@ -78,7 +78,7 @@ def test_an_overloaded_engine_stays_at_its_best_goodput(
     whole = [one for one in requests if one.refused_at is None]
     told_s = [one.refused_at - one.arrived_at for one in requests if one.refused_at is not None]
     assert good(whole, slo) / SECONDS / len(SEEDS) >= 0.95 * best
-    assert good(whole, slo) >= 0.97 * len(whole)
+    assert good(whole, slo) >= 0.96 * len(whole)
     assert told_s and max(told_s) <= slo.ttft_s + 1e-9
 
 

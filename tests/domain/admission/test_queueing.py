@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from controlplane.domain.admission.policy import Policy, TenantShare
-from controlplane.domain.admission.ticket import Dispatch, Queued, Refusal
+from controlplane.domain.admission.queueing import Admission
+from controlplane.domain.admission.ticket import Dispatch, Queued, Refusal, Ticket
 from controlplane.domain.admission.tiers import BATCH, INTERACTIVE, STANDARD
 from tests.domain.admission.making import LATE, ask, dispatched, make_admission, make_ticket
 
@@ -56,11 +57,92 @@ def test_without_tokens_it_waits_although_there_are_seats() -> None:
     assert dispatched(admission.ended("big", LATE + 1)) == ["next"]
 
 
-def test_a_long_request_is_not_passed_by_short_ones_for_ever() -> None:
+def make_short(name: str, tier: str = "standard", **given: object) -> Ticket:
+    return make_ticket(name, "bob", tier, prompt_tokens=10, output_tokens=10, **given)
+
+
+def test_a_long_request_is_passed_by_short_ones_for_half_of_its_patience() -> None:
     admission = make_admission(seats=8, capacity=1000)
     ask(admission, make_ticket("running", output_tokens=500))
     ask(admission, make_ticket("long", "eve", output_tokens=700))
-    assert isinstance(ask(admission, make_ticket("short", "bob", prompt_tokens=10, output_tokens=10)), Queued)
+    assert isinstance(ask(admission, make_short("early"), LATE + 14.9), Dispatch)
+    assert isinstance(ask(admission, make_short("late", wait_until=LATE + 60), LATE + 15), Queued)
+    admission.ended("early", LATE + 16)
+    assert dispatched(admission.ended("running", LATE + 16)) == ["long", "late"]
+
+
+def test_a_long_request_of_a_lighter_tier_holds_up_no_heavier_one() -> None:
+    admission = make_admission(seats=8, capacity=1000)
+    ask(admission, make_ticket("running", output_tokens=500))
+    ask(admission, make_ticket("long", "eve", output_tokens=700))
+    assert isinstance(ask(admission, make_short("heavier", "interactive"), LATE + 20), Dispatch)
+
+
+def test_a_prompt_that_takes_as_long_as_its_target_is_served_when_nobody_has_to_wait() -> None:
+    admission = make_admission(seats=1)
+    assert isinstance(ask(admission, make_ticket("t1", tier="interactive", wait_until=LATE), LATE + 0.003), Dispatch)
+    answer = ask(admission, make_ticket("t2", tier="interactive", wait_until=LATE), LATE + 0.003)
+    assert isinstance(answer, Refusal) and answer.code == "expired"
+    admission.ended("t1", LATE + 1)
+    answer = ask(admission, make_ticket("t3", tier="interactive", wait_until=LATE), LATE + 3)
+    assert isinstance(answer, Refusal), "it came longer ago than its tier waits"
+
+
+def serve(admission: Admission, count: int, hold_s: float) -> None:
+    """So many requests before `LATE`, one after the other, so that it is known how long a seat is held."""
+    for number in range(count):
+        at = LATE - (count - number) * hold_s
+        ask(admission, make_ticket(f"before-{number}", "before"), at)
+        admission.ended(f"before-{number}", at + hold_s)
+
+
+def test_a_guaranteed_tenant_waits_only_for_those_with_the_same_right() -> None:
+    policy = make_policy(gold=TenantShare(guaranteed=0.5))
+    admission = make_admission(seats=2, policy=policy)
+    serve(admission, 10, 2.0)
+    fill_up(admission, 12)
+    answer = ask(admission, make_ticket("gold", "gold", wait_until=LATE + 3))
+    assert isinstance(answer, Queued) and answer.ahead == 0 and answer.expected_wait_s == pytest.approx(1.0)
+    assert dispatched(admission.ended("greedy-0", LATE + 0.5)) == ["gold"]
+
+
+def test_a_guaranteed_tenant_finds_room_in_a_queue_full_of_equals() -> None:
+    tiers = {"standard": replace(STANDARD, queue_most=3)}
+    admission = make_admission(seats=1, policy=Policy(tiers, {"gold": TenantShare(guaranteed=0.5)}, kept_seats=0))
+    ask(admission, make_ticket("runs"))
+    for number in range(3):
+        ask(admission, make_ticket(f"t{number}", f"tenant-{number}"))
+    out, answer = admission.arrive(make_ticket("gold", "gold"), LATE)
+    assert isinstance(out, Refusal) and out.code == "queue_full" and isinstance(answer, Queued)
+    assert isinstance(ask(admission, make_ticket("gold-2", "gold")), Queued), "its right is to one more place"
+    admission.check_invariants()
+
+
+def test_turns_of_tenants_count_by_their_weights() -> None:
+    policy = make_policy(heavy=TenantShare(weight=4.0), light=TenantShare(weight=1.0))
+    admission = make_admission(seats=1, policy=policy)
+    ask(admission, make_ticket("runs"))
+    fill_up(admission, 8, "heavy")
+    answer = ask(admission, make_ticket("light", "light"))
+    assert isinstance(answer, Queued) and answer.ahead == 4
+
+
+def test_how_long_it_takes_is_by_the_seats_that_can_be_taken() -> None:
+    """45 seats of which the KV cache carries ten."""
+    admission = make_admission(seats=45, capacity=2000, policy=Policy(kept_seats=0))
+    serve(admission, 10, 5.0)
+    fill_up(admission, 10)
+    answer = ask(admission, make_ticket("next"))
+    assert isinstance(answer, Queued) and answer.expected_wait_s == pytest.approx(0.5)
+
+
+def test_when_to_come_back_is_by_those_before_it_and_not_by_lighter_tiers() -> None:
+    admission = make_admission(seats=1, policy=Policy(kept_seats=0))
+    serve(admission, 10, 1.0)
+    ask(admission, make_ticket("runs"))
+    fill_up(admission, 100, "nightly", tier="batch", wait_until=LATE + 600)
+    answer = ask(admission, make_ticket("now", tier="interactive", wait_until=LATE + 0.5))
+    assert isinstance(answer, Refusal) and answer.retry_after_s <= 4
 
 
 def test_a_request_longer_than_the_whole_cache_may_have_an_empty_replica() -> None:

@@ -24,13 +24,13 @@ def test_it_takes_a_seat_for_each_and_gives_all_of_them_back() -> None:
     is_at_rest(admission)
 
 
-def test_it_waits_until_so_many_are_free_at_once_and_is_not_passed_by_smaller_ones() -> None:
+def test_it_waits_until_so_many_are_free_at_once_and_is_not_passed_by_smaller_ones_for_ever() -> None:
     admission = make_admission(seats=4, policy=ALL)
     for name in ("a", "b"):
         ask(admission, make_several(name, 1))
     assert isinstance(ask(admission, make_several("three", 3, "eve")), Queued)
-    assert isinstance(ask(admission, make_several("one", 1, "bob")), Queued)
-    assert dispatched(admission.ended("a", LATE + 1)) == ["three"]
+    assert isinstance(ask(admission, make_several("one", 1, "bob"), LATE + 20), Queued)
+    assert dispatched(admission.ended("a", LATE + 21)) == ["three"]
     assert admission.places["r0"].running == 4
 
 

@@ -196,7 +196,7 @@ class Gated:
         signals = Signals(
             running=self.admission.places["r"].running,
             engine_waiting=float(len(self.engine.waiting)),
-            flow=Flow(len(flowing), events, max(0.0, self.admission.hold.seconds - prefill.seconds)),
+            flow=Flow(len(flowing), events, max(0.0, self.admission.refusing.hold.seconds - prefill.seconds)),
             tpot_target_s=self.slo.tpot_s,
             tokens_per_s=float(tokens),
         )
