@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from controlplane.domain import estimate_assumptions
 from controlplane.domain.errors import RefusedError
-from controlplane.domain.footprint import cards, engine_rules, launchers
+from controlplane.domain.footprint import cards, engine_rules, launchers, widths
 from controlplane.domain.footprint.cards import Card
 from controlplane.domain.footprint.engine_rules import EngineRules, Version
 from controlplane.domain.ledger import result, setup
@@ -120,16 +120,17 @@ def read_setup(case: Mapping[str, object]) -> Setup:
     """The set-up that a case describes; null = not known."""
     given = Fields(case, code="estimate")
     facts = _model(given)
-    wishes = _with_ranks(given, _wishes(given), facts)
     kinds = precision.parse(
         given.text("dtype") or None, given.text("quantization") or None, given.text("kv_cache_dtype") or None, facts
     )
+    wishes = _wishes(given)
+    rules = _rules(given, facts, wishes)
+    wishes = _with_ranks(given, wishes, facts, kinds, rules)
     total_gib = given.ratio("gpu_memory_total_gib", most=_LARGEST_CARD_GIB)
     if total_gib is not None and total_gib < _SMALLEST_CARD_GIB:
         right = f"GiB of one accelerator, from {_SMALLEST_CARD_GIB} to {_LARGEST_CARD_GIB:g}"
         raise given.refuse("gpu_memory_total_gib", total_gib, right)
     card = cards.resolve(given.text("gpu") or None, total_gib, needed=wishes.kv_cap_bytes is None)
-    rules = _rules(given, facts, wishes)
     wishes = _with_launcher(given, wishes, facts, kinds, card)
     return setup.resolve(facts, kinds, card, rules, replace(wishes, notes=(*wishes.notes, *_other_engine(given))))
 
@@ -233,6 +234,7 @@ def _wishes(given: Fields) -> Wishes:
     return Wishes(
         tensor_parallel=given.number("tensor_parallel", most=_LARGEST_RANKS),
         pipeline_parallel=given.number("pipeline_parallel", most=_LARGEST_RANKS),
+        expert_parallel=given.values.get("expert_parallel") is True,
         utilization=given.ratio("gpu_memory_utilization", most=1.0),
         max_model_len=given.number("max_model_len", most=fields.LARGEST_LENGTH),
         max_num_seqs=given.number("max_num_seqs", most=1_000_000),
@@ -255,8 +257,8 @@ def _described_images(given: Fields) -> bool | None:
     return True if isinstance(described, Mapping) and described.get("multimodal") is True else None
 
 
-def _with_ranks(given: Fields, wishes: Wishes, facts: ModelFacts) -> Wishes:
-    """All cards work together where nothing else is said, as far as they divide the heads."""
+def _with_ranks(given: Fields, wishes: Wishes, facts: ModelFacts, kinds: Precision, rules: EngineRules) -> Wishes:
+    """All cards work together where nothing else is said, as far as they divide heads and widths."""
     gpus = given.number("num_gpus", most=_LARGEST_RANKS)
     ranks = (wishes.tensor_parallel or 1) * (wishes.pipeline_parallel or 1)
     if gpus is not None and ranks > gpus:
@@ -265,7 +267,16 @@ def _with_ranks(given: Fields, wishes: Wishes, facts: ModelFacts) -> Wishes:
     if wishes.tensor_parallel is not None or gpus is None:
         return wishes
     most = max(1, gpus // (wishes.pipeline_parallel or 1))
-    ranks = next((ranks for ranks in range(most, 1, -1) if setup.divides(facts, ranks)), 1)
+    whole = wishes.expert_parallel
+    ranks = next(
+        (
+            ranks
+            for ranks in range(most, 1, -1)
+            if setup.divides(facts, ranks)
+            and not widths.refusal(facts, kinds, rules, tensor_parallel=ranks, whole_experts=whole)
+        ),
+        1,
+    )
     note = f"tensor_parallel is not given; {ranks} was taken, of {gpus} cards."
     return replace(wishes, tensor_parallel=ranks, notes=(*wishes.notes, note))
 

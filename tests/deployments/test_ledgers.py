@@ -139,6 +139,16 @@ def test_experts_of_a_model_that_has_none_are_refused_before_anything_starts() -
     assert "no experts" in found.why
 
 
+def test_a_split_that_would_cut_blocks_of_weights_is_refused_however_much_memory_there_is() -> None:
+    cut = ledgers.asked(None, make_spec("Qwen3-4B-FP8", tensor_parallel=8), H100)
+    assert "9728 wide feed-forwards over 8 ranks are 1216 each" in cut.refusal
+    whole = make_spec("Qwen3-30B-A3B-FP8", tensor_parallel=4, settings={"enable_expert_parallel": True})
+    earlier = Make(H100.kind, H100.name, H100.total_bytes, "0.12.0")
+    assert ledgers.asked(None, whole, earlier).refusal == ""
+    cut = ledgers.asked(None, make_spec("Qwen3-30B-A3B-FP8", tensor_parallel=4), earlier)
+    assert "expert parallelism" in cut.refusal
+
+
 def test_a_model_far_too_large_is_refused_with_the_sum() -> None:
     asked = ledgers.asked(None, make_spec("Llama-3.1-70B-Instruct"), H100)
     assert "is more than the 79.20 GiB of the card" in asked.refusal

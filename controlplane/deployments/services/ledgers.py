@@ -22,7 +22,7 @@ from controlplane.domain.desired import SettingValue, attention_copies
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.footprint import cards, engine_rules
 from controlplane.domain.footprint.cards import Card
-from controlplane.domain.ledger import corrections, measured, result, setup
+from controlplane.domain.ledger import corrections, measured, one_request, result, setup
 from controlplane.domain.ledger.corrections import Comparison, Correction, CorrectionKey
 from controlplane.domain.ledger.measured import Measured
 from controlplane.domain.ledger.result import Ledger
@@ -118,6 +118,8 @@ def surely_too_small(ledger: Ledger) -> bool:
     """Returns whether the engine will not start, by more than a ledger may be off."""
     if ledger.verdict.fits is not False:
         return False
+    if ledger.verdict.reason in one_request.NEVER_STARTS:
+        return True
     total, available = ledger.budget.total_bytes, ledger.budget.available_bytes
     if total is None or ledger.budget.capped or available is None:
         return True
@@ -192,6 +194,7 @@ def _wishes(settings: Mapping[str, SettingValue], spec: Mapping[str, Any], make:
     return Wishes(
         tensor_parallel=spec.get("tensor_parallel", 1),
         pipeline_parallel=spec.get("pipeline_parallel", 1),
+        expert_parallel=settings.get("enable_expert_parallel") is True,
         utilization=None if is_cpu else _number(settings, "gpu_memory_utilization"),
         max_model_len=length,
         max_num_seqs=_whole(settings, "max_num_seqs"),

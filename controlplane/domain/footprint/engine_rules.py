@@ -79,6 +79,12 @@ class EngineRules:
         return 1.5 if self.version >= (0, 13, 0) else 1.25
 
     @property
+    def least_expert_block(self) -> int:
+        """Rows and columns of the smallest block that FP8 experts may be cut into. 0.32 makes their scales finer where
+        that helps; 0.31 refused 192 as no multiple of 128 (vllm#48173; which version changed it is not certain)."""
+        return 32 if self.version >= (0, 32, 0) else 128
+
+    @property
     def prints_tokens_by_concurrency(self) -> bool:
         """Whether "GPU KV cache size" is concurrency x length; for hybrids it was blocks / groups x block before."""
         return self.version >= (0, 21, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from controlplane.domain.footprint import card_formats, hybrid, kv
+from controlplane.domain.footprint import card_formats, hybrid, kv, widths
 from controlplane.domain.footprint.hybrid import KvLayout
 from controlplane.domain.ledger.budget import Budget
 from controlplane.domain.ledger.setup import Setup
@@ -13,7 +13,10 @@ from controlplane.domain.ledger.setup import Setup
 GIB = 2**30
 _CPU_BLOCK_TOKENS = 128
 _SHORTEST_LENGTH = 2048  # nobody serves shorter contexts: a length that was not given is not shortened below it
-Reason = Literal["fits", "unknown", "precision", "weights", "free_memory", "no_room_for_cache", "one_request", "cap"]
+Reason = Literal[
+    "fits", "unknown", "precision", "widths", "weights", "free_memory", "no_room_for_cache", "one_request", "cap"
+]
+NEVER_STARTS: tuple[Reason, ...] = ("precision", "widths")  # however much memory there is
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,15 @@ def _decide(setup: Setup, budget: Budget, layout: KvLayout) -> Verdict:
     refused = card_formats.refusal(setup.precision, setup.model.family, setup.card.facts, setup.rules)
     if refused:
         return Verdict(False, "precision", refused)
+    refused = widths.refusal(
+        setup.model,
+        setup.precision,
+        setup.rules,
+        tensor_parallel=setup.tensor_parallel,
+        whole_experts=setup.wishes.expert_parallel,
+    )
+    if refused:
+        return Verdict(False, "widths", refused)
     if budget.total_bytes is not None:
         failed = _card(setup, budget)
         if failed is not None:

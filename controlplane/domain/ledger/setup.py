@@ -37,6 +37,7 @@ class Wishes:
 
     tensor_parallel: int | None = None
     pipeline_parallel: int | None = None
+    expert_parallel: bool = False  # whole experts on ranks
     utilization: float | None = None
     max_model_len: int | None = None
     max_num_seqs: int | None = None

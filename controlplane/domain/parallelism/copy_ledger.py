@@ -27,6 +27,7 @@ def of(question: Question, split: Split) -> Ledger:
         question.wishes,
         tensor_parallel=split.tensor,
         pipeline_parallel=split.pipeline,
+        expert_parallel=split.experts,
         mean_request_tokens=question.wishes.mean_request_tokens or round(lengths.input_tokens + lengths.output_tokens),
         # a length that was not given may be shortened to what fits
         length_must_fit=question.wishes.max_model_len is not None and question.wishes.length_must_fit,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controlplane.domain.errors import RefusedError
-from controlplane.domain.ledger import setup
+from controlplane.domain.ledger import one_request, setup
 from controlplane.domain.ledger.result import Ledger
 from controlplane.domain.parallelism import layout
 from controlplane.domain.parallelism.hardware import BRIDGE_CARDS, Hardware
@@ -17,7 +17,7 @@ from controlplane.domain.specs.precision import Precision
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """`code`: heads, layers, experts, precision, across_nodes, no_link, no_room, memory, needless_pipeline."""
+    """`code`: heads, layers, experts, precision, widths, across_nodes, no_link, no_room, memory, needless_pipeline."""
 
     split: Split
     code: str
@@ -77,9 +77,8 @@ def by_precision(split: Split, precision: Precision, hardware: Hardware) -> Reje
 def by_memory(split: Split, ledger: Ledger, request_tokens: float) -> Rejection | None:
     """What does not fit, with the sum that fails; None where it fits. `request_tokens`: a mean prompt and answer."""
     if not ledger.verdict.fits:
-        return Rejection(
-            split, "precision" if ledger.verdict.reason == "precision" else "memory", ledger.verdict.sentence
-        )
+        code = ledger.verdict.reason if ledger.verdict.reason in one_request.NEVER_STARTS else "memory"
+        return Rejection(split, code, ledger.verdict.sentence)
     longest = ledger.setup.max_model_len
     if longest < request_tokens:
         reason = f"A mean request has {request_tokens:.0f} tokens, and at most {longest} are served."

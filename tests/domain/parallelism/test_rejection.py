@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from controlplane.domain.footprint import engine_rules
 from controlplane.domain.parallelism import ranking, rejection
 from controlplane.domain.parallelism.rejection import Rejection
 from controlplane.domain.parallelism.split import Split
+from controlplane.domain.specs import known_models
 from tests.domain.ledger.setups import make_model
 from tests.domain.parallelism.questions import (
     make_hardware,
@@ -115,3 +119,13 @@ def test_a_length_that_was_not_given_is_shortened_but_has_to_hold_a_mean_request
     long = ranking.rank(make_question(make_small(), hardware=hardware, max_model_len=None, input_tokens=100_000))
     assert long.candidates == ()
     assert "A mean request has 100300 tokens" in long.sentence
+
+
+def test_experts_in_blocks_that_ranks_would_cut_drop_out_and_whole_ones_stay() -> None:
+    model = known_models.find("Qwen/Qwen3-235B-A22B-Instruct-2507-FP8")
+    assert model is not None
+    ranked = ranking.rank(replace(make_question(model), rules=engine_rules.rules_for("0.12.0")))
+    wrong = found(Split(8), ranked.rejected)
+    assert wrong.code == "widths"
+    assert "1536 wide experts over 8 ranks are 192 each" in wrong.reason
+    assert Split(8, experts=True) in [one.split for one in ranked.candidates]
