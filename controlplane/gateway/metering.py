@@ -150,6 +150,20 @@ class Live:
         relay = self.relay
         return relay.upstream_status < 400 and (relay.outcome != "broken" or bool(self.output_tokens))
 
+    def spent(self) -> tuple[int, int] | None:
+        """Returns the (prompt, output) tokens that it counts for once it is over, in usage and in quotas; None = for
+        nothing.
+
+        What failed counts for what the client got of it. One whose client left counts for its prompt and what had come:
+        nobody shall have long answers for nothing by leaving just before their end.
+        """
+        if not self.was_worked_on:
+            return None
+        ticket = self.ticket
+        if self.relay.outcome != "whole" or self.prompt_tokens or self.output_tokens:
+            return self.prompt_tokens or ticket.prompt_tokens, self.output_tokens
+        return ticket.prompt_tokens, ticket.output_tokens  # the engine counted nothing
+
 
 @dataclass(slots=True)
 class Used:
@@ -207,16 +221,15 @@ class Meter:
         if relay.outcome == "whole" and status < 400:
             _observe(now.e2e, now.seconds, "e2e", relay.ended_at - live.arrived_at)
         live.prompt_tokens, live.output_tokens = prompt_tokens, tokens
-        if not prompt_tokens and live.was_worked_on:
-            prompt_tokens = live.ticket.prompt_tokens
+        spent_prompt, spent_output = live.spent() or (0, 0)
         now.requests += 1
-        now.prompt_tokens += prompt_tokens
+        now.prompt_tokens += spent_prompt
         if failed:
             now.errors += 1
         used = self._count(live.key, live.gate.name, status)
         used.errors += failed
-        used.prompt_tokens += prompt_tokens
-        used.completion_tokens += tokens
+        used.prompt_tokens += spent_prompt
+        used.completion_tokens += spent_output
 
     def refused(self, key: RoutedKey, deployment: str, status: int) -> None:
         """Counts a request that no replica worked on."""

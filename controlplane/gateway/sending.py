@@ -180,7 +180,7 @@ class Sender:
     def _learn(call: Call, live: Live) -> None:
         relay, gate = live.relay, call.gate
         if call.limits is not None:
-            call.spent = _spent(live)
+            call.spent = live.spent()
         broken = relay.failure is not None or relay.at_fault
         whole = relay.outcome == "whole" or broken  # else it was cut short by us or its client, which tells nothing
         gate.answered(live.replica_id, relay.upstream_status if whole else None, broken, relay.ended_at)
@@ -192,20 +192,6 @@ class Sender:
                     gate.learn_prefill(call.ticket, relay.first_at)
         elif relay.upstream_status >= 400:
             call.used_tokens = 0
-
-
-def _spent(live: Live) -> tuple[int, int] | None:
-    """What a request that a replica worked on counts for in quotas, (prompt, output) tokens; None = for nothing.
-
-    What failed counts for what the client got of it. One whose client left counts for its prompt and what had come:
-    nobody shall have long answers for nothing by leaving just before their end.
-    """
-    relay, ticket = live.relay, live.ticket
-    if not live.was_worked_on:
-        return None
-    if relay.outcome != "whole" or live.prompt_tokens or live.output_tokens:
-        return live.prompt_tokens or ticket.prompt_tokens, live.output_tokens
-    return ticket.prompt_tokens, ticket.output_tokens  # the engine counted nothing
 
 
 def _is_stale(failure: UpstreamError) -> bool:

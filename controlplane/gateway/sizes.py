@@ -14,13 +14,14 @@ MIXED_TOKENS = 1000  # what a picture is taken to be, whatever its bytes
 LEAST_BYTES_A_TOKEN, MOST_BYTES_A_TOKEN = 1, 12  # no vocabulary is further off with text
 SEQUENCES_MOST = 256  # of one request: as many as most engines run at once
 # what an engine gives to a plain completion that names no limit; the others go on to the model's end
+MEAN_MOVES = 0.02  # so far goes the mean to each new request; the first ones are their own mean
 COMPLETION_DEFAULTS = {"vllm": 16}
 
 
 class Sizes:
     """`prompts` by path: a chat's template costs tokens, an embedding has none. `mean_tokens`: a sequence, lately."""
 
-    __slots__ = ("engine", "mean_tokens", "outputs", "prompts", "sequences_most")
+    __slots__ = ("counted", "engine", "mean_tokens", "outputs", "prompts", "sequences_most")
 
     def __init__(self, sequences_most: int = SEQUENCES_MOST) -> None:
         self.engine = ""
@@ -28,6 +29,7 @@ class Sizes:
         self.prompts: dict[str, PromptSizes] = {}
         self.outputs = OutputSizes()
         self.mean_tokens = 0.0
+        self.counted = 0  # requests that the mean is of
 
     def of(self, ask: Ask, tenant: str, most: int | None) -> tuple[int, int, int, int]:
         """Returns of a request: prompt tokens, output tokens over all its sequences, these, and how many tokens it is
@@ -81,7 +83,9 @@ class Sizes:
             self.prompts[ask.path].learn(usual_bytes, ticket.prompt_tokens, prompt_tokens)
         if ask.path != EMBEDDINGS and ask.least_output() == 0:  # else the client said where it ends, not the model
             self.outputs.learn(ticket.tenant, output_tokens // ticket.sequences)
-        self.mean_tokens += 0.02 * ((prompt_tokens + output_tokens) / ticket.sequences - self.mean_tokens)
+        self.counted += 1
+        share = max(MEAN_MOVES, 1.0 / self.counted)
+        self.mean_tokens += share * ((prompt_tokens + output_tokens) / ticket.sequences - self.mean_tokens)
 
 
 def _may_be_many(ask: Ask) -> bool:

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from controlplane.domain.quotas.quota import Quota
 from controlplane.gateway import relay
 from controlplane.gateway.metering import Used
 from tests.gateway.conftest import Running, StartGateway, make_deployment, make_request, make_snapshot, until
@@ -70,6 +71,20 @@ async def test_what_the_engine_does_not_count_is_counted_as_it_was_estimated(sta
         gate = gateway.process.gates.by_name["chat"]
     assert 900 < used(gateway).prompt_tokens < 1200
     assert not any(one.error_count for one in gate.sizes.prompts.values()), "an estimate teaches nothing"
+
+
+async def test_a_plain_answer_without_a_count_is_used_as_quotas_count_it(start_gateway: StartGateway) -> None:
+    async with Engine(make_script(b'{"choices": []}')) as engine:
+        deployment = make_deployment(engine.url)
+        quota = Quota("1", "day", "acme", limits={"tokens_per_day": 100_000})
+        gateway = await start_gateway(make_snapshot(deployment, quotas=(quota,)))
+        await gateway.chat(max_tokens=400)
+        await gateway.until_idle()
+    counted = used(gateway)
+    assert counted.completion_tokens == 400 and counted.prompt_tokens > 0
+    spent = gateway.process.gates.quotas.book.meters["1:tokens_per_day"].spent_total
+    assert spent == counted.prompt_tokens + counted.completion_tokens
+    assert not gateway.process.gates.by_name["chat"].sizes.mean_tokens, "an estimate teaches nothing"
 
 
 @pytest.mark.parametrize("status", ["400 Bad Request", "500 Internal Server Error"])

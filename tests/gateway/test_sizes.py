@@ -62,6 +62,18 @@ def test_the_output_of_several_choices_is_learned_by_choice() -> None:
     assert 400 <= _output(several, sizes=sizes) <= 500
 
 
+def test_the_mean_of_the_first_requests_is_their_own() -> None:
+    sizes, ask = Sizes(), _ask(messages="x")
+    ticket = _ticket(sizes, ask)
+    sizes.learn(ticket, ask, 1900, 100)
+    assert sizes.mean_tokens == 2000
+    sizes.learn(ticket, ask, 900, 100)
+    assert sizes.mean_tokens == 1500
+    for _ in range(300):
+        sizes.learn(ticket, ask, 90, 10)
+    assert 100 <= sizes.mean_tokens < 200, "it follows what comes later"
+
+
 @pytest.mark.parametrize(
     ("path", "limits", "tokens"),
     [
