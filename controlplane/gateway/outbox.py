@@ -5,6 +5,8 @@ Guarantees
     `ROLLUP_BACKLOG`. Usage is never dropped silently: a batch keeps its id until Valkey has taken it, so that a batch
     sent twice can be counted once; what comes meanwhile is added up by minute, key and deployment; at the end of the
     process the rest goes to disk for the next one. Beyond `USAGE_ROWS_MAX` rows are lost, which a counter tells.
+    A process that is killed loses what ended since the last second's write (and while Valkey is down, since that went),
+    besides what was still running.
 Concurrency
     `run` is one task; `add` is called from the same loop.
 """
@@ -20,6 +22,7 @@ from pathlib import Path
 
 import msgspec
 import redis.asyncio
+from redis.asyncio.client import Pipeline
 
 from controlplane.domain.rollups import Rollup
 from controlplane.domain.usage import UsageRow
@@ -30,9 +33,8 @@ from controlplane.lib.ids import new_id
 
 logger = logging.getLogger(__name__)
 
-USAGE_EVERY_S = 5.0
 USAGE_ROWS_MAX = 100_000
-USAGE_STREAM_MAX = 200_000
+USAGE_STREAM_MAX = 1_000_000  # batches, of each process one a second: for the time that nobody takes them
 ROLLUP_BACKLOG = 20_000
 LAST_FLUSH_S = 2.0
 GATEWAY_FORGOTTEN_AFTER_S = 3600.0
@@ -54,7 +56,6 @@ class Outbox:
         self._pending: dict[UsageKey, Used] = {}
         self._batches: deque[list[UsageRow]] = deque()  # the first may have been sent, so it may not change any more
         self._news = asyncio.Event()
-        self._usage_at = 0.0
 
     @property
     def usage_backlog(self) -> int:
@@ -86,11 +87,11 @@ class Outbox:
     async def close(self, client: redis.asyncio.Redis) -> None:
         """Writes the rest; what Valkey does not take in time goes to disk."""
         self._take_usage()
-        self._usage_at = 0.0
         try:
             async with asyncio.timeout(LAST_FLUSH_S):
-                await self._write_usage(client, time.time())
-                await client.zrem(keys.gateways(), self._gateway_id)
+                signs = client.pipeline(transaction=False)
+                signs.zrem(keys.gateways(), self._gateway_id)
+                await self._write_usage(signs)
         except valkey.ERRORS:  # TimeoutError is an OSError
             self._keep()
 
@@ -119,18 +120,18 @@ class Outbox:
         signs = client.pipeline(transaction=False)
         signs.zadd(keys.gateways(), {self._gateway_id: now})
         signs.zremrangebyscore(keys.gateways(), "-inf", now - GATEWAY_FORGOTTEN_AFTER_S)  # killed ones say no goodbye
-        await signs.execute()
-        await self._write_usage(client, now)
+        await self._write_usage(signs)
 
-    async def _write_usage(self, client: redis.asyncio.Redis, now: float) -> None:
-        if self._pending and now - self._usage_at >= USAGE_EVERY_S and not self._batches:
-            self._usage_at = now
+    async def _write_usage(self, pipeline: Pipeline) -> None:
+        """Sends what is in the pipeline and usage with it: a batch a round trip, so that each is known to be taken."""
+        if self._pending and not self._batches:
             self._batches.append(self._batch())
         while self._batches:
-            batch = self._batches[0]
-            fields = {"usage": msgspec.json.encode(batch)}
-            await client.xadd(keys.usage(), fields, maxlen=USAGE_STREAM_MAX, approximate=True)  # type: ignore[arg-type]
+            fields = {"usage": msgspec.json.encode(self._batches[0])}
+            pipeline.xadd(keys.usage(), fields, maxlen=USAGE_STREAM_MAX, approximate=True)  # type: ignore[arg-type]
+            await pipeline.execute()
             self._batches.popleft()
+        await pipeline.execute()
 
     def _batch(self) -> list[UsageRow]:
         pending, self._pending = self._pending, {}

@@ -41,7 +41,7 @@ def read_batches(url: str) -> list[list[dict]]:
 
 
 @pytest.mark.services
-async def test_usage_reaches_the_stream_in_batches(tmp_path: Path, valkey_server: str) -> None:
+async def test_usage_reaches_the_stream_with_each_seconds_write(tmp_path: Path, valkey_server: str) -> None:
     meter, _, outbox = make_outbox(tmp_path)
     use(meter, outbox)
     use(meter, outbox)
@@ -49,8 +49,8 @@ async def test_usage_reaches_the_stream_in_batches(tmp_path: Path, valkey_server
     async with valkey.connect_async(valkey_server) as client:
         await outbox._write(client, 1000.0)
         use(meter, outbox, minute=120)
-        await outbox._write(client, 1002.0)  # within 5 s of the last batch
-        await outbox._write(client, 1005.0)
+        await outbox._write(client, 1001.0)
+        await outbox._write(client, 1002.0)  # nothing was used since
     batches = read_batches(valkey_server)
     assert [[(row["minute"], row["requests"]) for row in batch] for batch in batches] == [
         [(60, 2), (120, 1)],
@@ -70,7 +70,7 @@ async def test_while_valkey_is_down_usage_adds_up_and_the_sent_batch_stays_as_it
         for number in range(5):
             use(meter, outbox)
             with pytest.raises(valkey.ERRORS):
-                await outbox._write_usage(client, 1000.0 + 10 * number)
+                await outbox._write(client, 1000.0 + 10 * number)
     sent = outbox._batches[0]
     assert [row.requests for row in sent] == [1]
     assert [used.requests for used in outbox._pending.values()] == [4]

@@ -145,13 +145,20 @@ def _only_new(batches: list[list[UsageRow]]) -> list[list[UsageRow]]:
 
 
 def _add(rows: list[UsageRow]) -> None:
+    sums: dict[tuple[Any, ...], list[int]] = {}  # a gateway sends a batch a second: of most addresses there are many
+    for row in rows:
+        address = _address(row)
+        counts = sums.setdefault(address, [0, 0, 0, 0])
+        counts[:] = map(sum, zip(counts, _counts(row), strict=True))
     # in one order, so that two transactions never wait for each other crosswise
-    ordered = sorted(rows, key=lambda row: (row.minute, row.tenant, row.key_id, row.deployment))
     with connection.cursor() as cursor:
-        cursor.executemany(_ADD, [_values(row) for row in ordered])
+        cursor.executemany(_ADD, [(*address, *sums[address]) for address in sorted(sums)])
 
 
-def _values(row: UsageRow) -> tuple[Any, ...]:
+def _address(row: UsageRow) -> tuple[Any, ...]:
     minute = _EPOCH + timedelta(seconds=row.minute - row.minute % 60)
-    address = (minute, row.tenant[:63], row.key_id[:32], row.deployment[:63])
-    return (*address, row.requests, row.errors, row.prompt_tokens, row.completion_tokens)
+    return minute, row.tenant[:63], row.key_id[:32], row.deployment[:63]
+
+
+def _counts(row: UsageRow) -> tuple[int, int, int, int]:
+    return row.requests, row.errors, row.prompt_tokens, row.completion_tokens
