@@ -82,6 +82,10 @@ def _estimates(gates: Gates) -> Iterable[str]:
     yield from family("headworks_gateway_overbooked_total", "counter", "Times a stream outgrew a replica's KV tokens.")
     for name, gate in sorted(gates.by_name.items()):
         yield f"headworks_gateway_overbooked_total{{{labels(name)}}} {gate.overbooked}"
+    text = "Times a stream outgrew its tier's share of a replica's KV tokens."
+    yield from family("headworks_gateway_beyond_share_total", "counter", text)
+    for name, gate in sorted(gates.by_name.items()):
+        yield f"headworks_gateway_beyond_share_total{{{labels(name)}}} {gate.beyond_share}"
 
 
 def _ladders(gates: Gates) -> Iterable[str]:

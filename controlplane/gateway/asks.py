@@ -32,6 +32,7 @@ MOST_FIELDS = 200  # OpenAI and the engines know about 80; each costs memory for
 _TRUE = msgspec.Raw(b"true")
 MOST_OUTPUT = 10_000_000
 MOST_CHOICES = 128
+MOST_INPUTS = 2048  # of one request for embeddings, as OpenAI allows
 LONG_BODY_BYTES = 16 * 1024  # from here on it is worth a look for pictures and sounds
 _INLINE = re.compile(rb'(?:;base64,|"data"\s{0,8}:\s{0,8}")[A-Za-z0-9+/=\\_-]{256,}')
 
@@ -94,6 +95,15 @@ class Ask:
         times = f" to each of {prompts} prompts" if prompts > 1 else ""
         why = f"`{field}` asks for {choices} answers{times}; a request may ask for {most} at most."
         raise _bad(why, field)
+
+    def inputs(self, most: int = MOST_INPUTS) -> int:
+        """Returns how many texts a request for embeddings has. Raises GatewayError 400 where they are more than may be
+        (`most`, where that is more than OpenAI allows)."""
+        raw, most = self.fields.get("input"), max(most, MOST_INPUTS)
+        inputs = 1 if raw is None else _prompts(raw)
+        if inputs > most:
+            raise _bad(f"`input` is a list of {inputs}; a request may have {most} at most.", "input")
+        return inputs
 
     def affinity(self, tenant: str, size: int) -> str:
         """Returns a text that requests share which profit from the same replica: what the client calls its cache key,

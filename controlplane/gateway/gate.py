@@ -82,6 +82,7 @@ class Gate:
         self.finished: dict[str, int] = {}  # replica id -> exchanges that have ended
         self.seat_changes = 0
         self.overbooked = 0  # times that streams grew beyond the capacity
+        self.beyond_share = 0  # or beyond their tier's share of it
         self._refused_status = refused_status
         self._elsewhere: Mapping[str, tuple[int, int]] = {}
         self._waiters: dict[str, asyncio.Future[Target | None]] = {}

@@ -143,8 +143,14 @@ class Gates:
         if reached < held_output:
             return
         wanted = next_step(held_output, reached)
-        if wanted > held_output and gate.admission.grew(ticket.id, ticket.prompt_tokens + wanted):
+        if wanted <= held_output:
+            return
+        admission = gate.admission
+        if admission.grew(ticket.id, ticket.prompt_tokens + wanted):
             gate.overbooked += 1
+        if ticket.replica_id in admission.places:
+            share = admission.policy.tiers[ticket.tier].kv_share
+            gate.beyond_share += admission.serving.is_beyond_share(ticket, share)
 
     @staticmethod
     def _end_of(live: Live) -> float:

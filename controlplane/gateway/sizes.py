@@ -38,6 +38,9 @@ class Sizes:
         output, is_sure = self.output(ask, tenant, most)
         if not _may_be_many(ask):
             return prompt, output, 1, prompt
+        if ask.path == EMBEDDINGS:  # each of its texts is one, and what does not fit at once is worked on in turn
+            prompt = prompt if most is None else min(prompt, most)
+            return prompt, 0, ask.inputs(self.sequences_most), prompt
         sequences = ask.sequences(self.sequences_most)
         output *= sequences
         # of a prompt half, as in `prompt`
@@ -89,4 +92,5 @@ class Sizes:
 
 
 def _may_be_many(ask: Ask) -> bool:
-    return "n" in ask.fields or "prompt" in ask.fields or "best_of" in ask.fields
+    fields = ask.fields
+    return "n" in fields or "prompt" in fields or "best_of" in fields or ask.path == EMBEDDINGS

@@ -120,6 +120,22 @@ async def test_each_answer_of_a_request_takes_a_seat(start_gateway: StartGateway
     is_at_rest(gateway)
 
 
+async def test_a_long_list_of_texts_to_embed_takes_the_seats_that_there_are(start_gateway: StartGateway) -> None:
+    free, hold = make_held()
+    async with Engine(hold) as engine:
+        gateway = await start_gateway(make_snapshot(make_seats(engine.url, seats=8, tokens=9000)))
+        body = {"model": "chat", "input": ["some text"] * 2000}
+        several = asyncio.create_task(gateway.ask(body, path="/v1/embeddings"))
+        await until(lambda: engine.requests)
+        assert gate_of(gateway).admission.places["r0"].running == 8
+        (waits,) = await ask_some(gateway, 1)
+        await until(lambda: gate_of(gateway).admission.queue.count == 1)
+        free.set()
+        assert ((await several).status, (await waits).status) == (200, 200)
+        await gateway.until_idle()
+    is_at_rest(gateway)
+
+
 async def test_how_many_answers_a_request_may_ask_for_is_a_setting(start_gateway: StartGateway) -> None:
     async with Engine() as engine:
         gateway = await start_gateway(make_snapshot(make_seats(engine.url, seats=8)), sequences_most=3)
@@ -220,10 +236,13 @@ async def test_a_stream_that_grows_beyond_its_estimate_holds_more_and_is_never_c
         await peer.send(chunk(DONE), LAST_CHUNK)
 
     async with Engine(long) as engine:
-        gateway = await start_gateway(make_snapshot(make_seats(engine.url, seats=8, tokens=600)))
+        keys = {secret_hash(KEY): RoutedKey("key-1", "tenant-1", "acme", tier="batch")}
+        gateway = await start_gateway(make_snapshot(make_seats(engine.url, seats=8, tokens=600), keys=keys))
         task = asyncio.create_task(gateway.chat(stream=True))
         gate = gate_of(gateway)
         await until(lambda: gate.overbooked)
+        text = (await gateway.get("/metrics")).body.decode()
+        assert re.search(r'headworks_gateway_beyond_share_total{deployment="chat",model="chat"} [1-9]', text)
         gateway.process.gates.check_invariants()
         assert gate.admission.places["r0"].ledger.reserved_tokens > 600
         more.set()

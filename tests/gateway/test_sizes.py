@@ -116,6 +116,25 @@ def test_each_prompt_of_a_list_is_an_answer_of_its_own(prompt: object, count: in
     assert Sizes().of(ask, "t", None)[1:3] == (20 * count, 2 * count)
 
 
+@pytest.mark.parametrize(
+    ("texts", "count"), [("one", 1), ([1, 2, 3, 4], 1), (["a", "b", "c"], 3), ([[1, 2], [3]], 2), (["a"] * 2048, 2048)]
+)
+def test_each_text_to_embed_is_a_sequence_of_its_own(texts: object, count: int) -> None:
+    prompt, output, sequences, sure = Sizes().of(_ask(EMBEDDINGS, input=texts, n=7), "t", None)
+    assert (output, sequences, sure) == (0, count, prompt)
+
+
+def test_more_texts_than_any_request_may_have_are_refused() -> None:
+    with pytest.raises(GatewayError) as refused:
+        Sizes().of(_ask(EMBEDDINGS, input=["a"] * 2049), "t", None)
+    assert (refused.value.status, refused.value.param) == (400, "input")
+    assert Sizes(sequences_most=3000).of(_ask(EMBEDDINGS, input=["a"] * 2049), "t", None)[2] == 2049
+
+
+def test_texts_that_are_longer_than_a_cache_together_are_worked_on_in_turn() -> None:
+    assert Sizes().of(_ask(EMBEDDINGS, input=["word " * 400] * 2000), "t", 40_000)[0] == 40_000
+
+
 def test_of_an_answer_that_is_the_best_of_several_each_counts() -> None:
     assert Sizes().of(_ask(COMPLETIONS, prompt="a", max_tokens=10, n=2, best_of=5), "t", None)[1:3] == (50, 5)
 

@@ -22,16 +22,14 @@ class KvLedger:
     reserved_tokens: int = 0
     by_tier: dict[str, int] = field(default_factory=dict)
 
-    def has_room(self, tier: str, tokens: int, tier_share: float) -> bool:
-        """Returns whether so many tokens are free, in the replica and in the tier's share of it. A request longer than
-        the share has room while its tier holds nothing: it would wait for ever, and those behind it too."""
+    def is_in_share(self, tier: str, tokens: int, tier_share: float, *, is_alone: bool = True) -> bool:
+        """Returns whether a tier may hold so many tokens more. One request longer than the share may while its tier
+        holds nothing and no other tier waits (`is_alone`): it could never run else."""
         capacity = self.capacity_tokens
-        if capacity is None:
+        if capacity is None or tier_share >= 1.0:
             return True
-        if self.reserved_tokens + tokens > capacity:
-            return False
         held = self.by_tier.get(tier, 0)
-        return tier_share >= 1.0 or not held or held + tokens <= tier_share * capacity
+        return held + tokens <= tier_share * capacity or (is_alone and not held)
 
     def add(self, tier: str, tokens: int) -> None:
         """Reserves so many more for a tier; negative gives back."""

@@ -73,6 +73,7 @@ def choose(
     tier_share: float,
     *,
     now: float,
+    is_alone: bool = True,
     wanted: str = "",
     sequences: int = 1,
     prefilled_by: float = math.inf,
@@ -96,7 +97,7 @@ def choose(
             needed = tokens if tokens < capacity else capacity
             if ledger.reserved_tokens + needed > capacity:
                 continue
-            if tier_share < 1.0 and not ledger.has_room(tier, needed, tier_share):
+            if tier_share < 1.0 and not ledger.is_in_share(tier, needed, tier_share, is_alone=is_alone):
                 continue
         if place.id == wanted:
             liked = place

@@ -247,12 +247,15 @@ class Admission:
             if not self.tenants.may_have_seat(ticket, now):
                 continue
             share = self.policy.tiers[ticket.tier].kv_share
-            place = self.serving.place_for(ticket, share, now)
+            is_alone = self.queue.count == self.queue.tiers[ticket.tier].count
+            place = self.serving.place_for(ticket, share, now, is_alone=is_alone)
             if place is not None:
                 return (ticket, place), False
             if ticket.avoid:  # what it lacks is a seat elsewhere, so there may be one for others
                 continue
-            if self.serving.lacks_only_tier_share(ticket, share):
+            if self.serving.lacks_tier_share(ticket, share, is_alone=is_alone):
+                if not is_alone and self.serving.exceeds_share(ticket, share):
+                    continue  # its turn comes when no other tier waits, and its own tier shall not wait for that
                 return None, waits
             waits = True
             if now - ticket.arrived_at >= HOLDS_UP_FROM * (ticket.wait_until - ticket.arrived_at):

@@ -89,8 +89,9 @@ class Serving:
         """Whether any may be given away now."""
         return any(place.running < place.seats and place.free_seats(now) for place in self.places.values())
 
-    def place_for(self, ticket: Ticket, tier_share: float, now: float) -> Place | None:
-        """Returns where a request goes, None when no replica has a seat and the tokens."""
+    def place_for(self, ticket: Ticket, tier_share: float, now: float, *, is_alone: bool = True) -> Place | None:
+        """Returns where a request goes, None when no replica has a seat and the tokens; `is_alone` = no other tier
+        waits."""
         wanted = self._sessions.get(ticket.affinity, "") if ticket.affinity else ""
         tokens = ticket.prompt_tokens + ticket.output_tokens
         places: Iterable[Place] = self.places.values()
@@ -102,6 +103,7 @@ class Serving:
             tokens,
             tier_share,
             now=now,
+            is_alone=is_alone,
             wanted=wanted,
             sequences=ticket.sequences,
             prefilled_by=self._prefilled_by(ticket, now) if self.prefill.slope_s else math.inf,
@@ -157,13 +159,21 @@ class Serving:
         """Returns whether a replica besides this one serves now."""
         return any(one.id != replica_id and not one.leaving and one.rests_until <= now for one in self.places.values())
 
-    def lacks_only_tier_share(self, ticket: Ticket, tier_share: float) -> bool:
-        """Whether it is its tier's share of the KV cache that a request lacks, and not the cache itself."""
+    def lacks_tier_share(self, ticket: Ticket, tier_share: float, *, is_alone: bool) -> bool:
+        """Whether a request would have to wait for its tier's share of the KV cache, however empty the cache itself."""
         return tier_share < 1.0 and not any(
-            place.ledger.has_room(ticket.tier, ticket.tokens, tier_share)
+            place.ledger.is_in_share(ticket.tier, placing.at_most(ticket.tokens, place), tier_share, is_alone=is_alone)
             for place in self.places.values()
             if not place.leaving
         )
+
+    def exceeds_share(self, ticket: Ticket, tier_share: float) -> bool:
+        """Whether a request is longer than its tier's share of the largest replica."""
+        return self.largest is not None and min(ticket.tokens, self.largest) > tier_share * self.largest
+
+    def is_beyond_share(self, ticket: Ticket, tier_share: float) -> bool:
+        """Whether the tier of a seated request holds more than its share where that runs."""
+        return not self.places[ticket.replica_id].ledger.is_in_share(ticket.tier, 0, tier_share)
 
     def check_invariants(self, seated: Mapping[str, Ticket]) -> None:
         """Raises AssertionError with the sum that is wrong; `seated` are the requests that have seats."""

@@ -463,6 +463,46 @@ def test_a_request_longer_than_its_tiers_share_goes_when_the_tier_holds_nothing(
     assert admission.places["r0"].ledger.reserved_tokens == 0
 
 
+def test_what_is_longer_than_its_tiers_share_goes_only_when_no_other_tier_waits() -> None:
+    admission = make_admission(policy=make_policy())
+    ask(admission, make_ticket("runs", output_tokens=8000))
+    long = make_ticket("long", "eve", tier="batch", output_tokens=8500)
+    ask(admission, make_ticket("waits", "bob", output_tokens=3000))
+    ask(admission, long)
+    admission.abandoned("waits")
+    ask(admission, make_ticket("later", "bob", output_tokens=9700))
+    short = make_ticket("short", "cid", tier="batch", output_tokens=20)
+    assert isinstance(ask(admission, short), Dispatch), "it is not held up by what is not let in"
+    admission.ended("short", LATE)
+    assert dispatched(admission.ended("runs", LATE + 1.0)) == ["later"], "the share is kept for it"
+    assert dispatched(admission.ended("later", LATE + 2.0)) == ["long"]
+    admission.check_invariants()
+
+
+def test_one_that_lacks_the_cache_and_not_its_tiers_share_is_waited_for_by_lighter_tiers() -> None:
+    tiers = {tier.name: tier for tier in (STANDARD, BATCH, replace(BATCH, name="idle", weight=0.5))}
+    admission = make_admission(policy=Policy(tiers=tiers, kept_seats=0))
+    for number in range(3):
+        ask(admission, make_ticket(f"runs-{number}", output_tokens=1900))
+    ask(admission, make_ticket("long", "eve", tier="batch", output_tokens=7000))
+    assert isinstance(ask(admission, make_ticket("short", "bob", "idle", output_tokens=20)), Queued)
+    assert dispatched(admission.ended("runs-0", LATE + 1.0)) == [], "7,100 tokens are waited for"
+    assert dispatched(admission.ended("runs-1", LATE + 2.0)) == ["long", "short"]
+    admission.check_invariants()
+
+
+def test_a_stream_that_outgrows_its_tiers_share_is_seen() -> None:
+    admission = make_admission(policy=make_policy())
+    stream, share = make_ticket("stream", tier="batch"), BATCH.kv_share
+    ask(admission, stream)
+    admission.grew("stream", 8000)
+    assert not admission.serving.is_beyond_share(stream, share)
+    admission.grew("stream", 8100)
+    assert admission.serving.is_beyond_share(stream, share) and not admission.serving.is_beyond_share(stream, 1.0)
+    admission.ended("stream", LATE)
+    admission.check_invariants()
+
+
 def test_one_that_a_replica_failed_at_avoids_it_waits_anew_and_holds_up_nobody() -> None:
     admission = make_admission(seats=1, replicas=2, policy=Policy(kept_seats=0))
     full, failed = make_ticket("full"), make_ticket("failed")
