@@ -11,7 +11,6 @@ Concurrency
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import logging
 import math
@@ -38,12 +37,12 @@ from controlplane.gateway.errors import GatewayError
 from controlplane.gateway.refusals import refusal_error
 from controlplane.gateway.seating import EXTERNAL, limits_of, policy_of, tells
 from controlplane.gateway.sizes import Sizes
+from controlplane.gateway.waiters import Waiters
 from controlplane.lib.upstream import Pool
 
 logger = logging.getLogger(__name__)
 
 PREFILL_AHEAD_SHARE = 0.2  # of the TTFT target: so long prompts that a replica has may take it when it gets another
-LATE_S = 0.002  # a timer may fire a little early
 TICKET_NUMBERS = itertools.count(1)
 AFFINITY_BYTES = 1024  # two requests that begin with the same so many bytes profit from the same replica
 
@@ -85,10 +84,9 @@ class Gate:
         self.beyond_share = 0  # or beyond their tier's share of it
         self._refused_status = refused_status
         self._elsewhere: Mapping[str, tuple[int, int]] = {}
-        self._waiters: dict[str, asyncio.Future[Target | None]] = {}
+        self._waiters: Waiters[Target] = Waiters(self._due)
         self.tpot_target_s, self._ttft_target_s = deployment.tpot_target_s, deployment.ttft_target_s
         self._waits: dict[str, tuple[Tier, float | None]] = {}  # tier -> its rules and its target of the first token
-        self._fill_timer: asyncio.TimerHandle | None = None
         self.is_external = False
         self.is_frozen = False  # nothing changes by itself
         self._steering = self._salted = frozenset[str]()  # fields that are ours; paths that get the tenant's salt
@@ -157,14 +155,12 @@ class Gate:
         """Another process owns the deployment now: whoever waits here is told so by MovedError."""
         for ticket in list(self.admission.waiting.values()):
             self.admission.abandoned(ticket.id)
-            waiter = self._waiters[ticket.id]
-            if not waiter.done():
-                waiter.set_exception(MovedError())
+            self._waiters.fail(ticket.id, MovedError())
 
     def check_invariants(self) -> None:
         """Raises AssertionError with the sum that is wrong."""
         self.admission.check_invariants()
-        waiting = {name for name, waiter in self._waiters.items() if not waiter.done()}
+        waiting = self._waiters.waiting()
         assert waiting == set(self.admission.waiting), f"{waiting} are waited for, {set(self.admission.waiting)} wait"
 
     def rest(self, replica_id: str, seconds: float, now: float) -> None:
@@ -225,8 +221,8 @@ class Gate:
                 return self.targets[answer.replica_id]
             case Refusal():
                 raise self._refusal(answer)
-        self._plan_fill(now)
-        return await self._wait(ticket, now)
+        self._waiters.come_back_at(self.admission.next_fill_at(now), now)
+        return await self._waiters.wait(ticket.id, ticket.wait_until - now)
 
     def leave(self, ticket: Ticket, used_tokens: int | None = None) -> None:
         """The request is over, in whichever way and wherever it stands; who is next is woken."""
@@ -237,13 +233,11 @@ class Gate:
             answers = admission.fill(now)
         else:
             return
-        waiter = self._waiters.get(ticket.id)
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+        self._waiters.left(ticket.id)
         if answers:
             self._deliver(answers)
         if admission.queue.count:
-            self._plan_fill(now)
+            self._waiters.come_back_at(admission.next_fill_at(now), now)
 
     def answered(self, replica_id: str, status: int | None, broken: bool, now: float) -> None:
         """Takes how an exchange ended, for the breaker; None = it tells nothing of the replica."""
@@ -277,31 +271,18 @@ class Gate:
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    async def _wait(self, ticket: Ticket, now: float) -> Target | None:
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[Target | None] = loop.create_future()
-        self._waiters[ticket.id] = waiter
-        timer = loop.call_later(ticket.wait_until - now + LATE_S, self._due)
-        try:
-            return await waiter
-        finally:
-            timer.cancel()
-            del self._waiters[ticket.id]
-
     def _due(self) -> None:
-        self.tick(time.monotonic())
+        now = time.monotonic()
+        self.tick(now)
+        self._waiters.come_back_at(self.admission.next_fill_at(now), now)
 
     def _deliver(self, answers: list[Answer]) -> None:
         for answer in answers:
-            waiter = self._waiters.get(answer.ticket.id)
-            assert waiter is not None, "an answer for nobody"
-            if waiter.done():  # the task was cancelled, and gives back what it has got when its turn comes
-                continue
             match answer:
                 case Dispatch():
-                    waiter.set_result(self.targets[answer.replica_id])
+                    self._waiters.give(answer.ticket.id, self.targets[answer.replica_id])
                 case Refusal():
-                    waiter.set_exception(self._refusal(answer))
+                    self._waiters.fail(answer.ticket.id, self._refusal(answer))
                 case Queued():
                     raise AssertionError("a request that waits is told so again")
 
@@ -315,15 +296,3 @@ class Gate:
         target_s = self._ttft_target_s
         tiers = self._policy.tiers.values()
         self._waits = {tier.name: (tier, target_s if tier.name == INTERACTIVE.name else None) for tier in tiers}
-
-    def _plan_fill(self, now: float) -> None:
-        """Comes back when a seat is given away though nobody ends (see `Admission.next_fill_at`)."""
-        at = self.admission.next_fill_at(now)
-        if at is not None and self._fill_timer is None:
-            self._fill_timer = asyncio.get_running_loop().call_later(at - now + LATE_S, self._fill)
-
-    def _fill(self) -> None:
-        self._fill_timer, now = None, time.monotonic()
-        if self.admission.queue.count:
-            self._deliver(self.admission.fill(now))
-            self._plan_fill(now)
