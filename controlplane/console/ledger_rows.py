@@ -114,9 +114,12 @@ def holders(shares: CardShares, replicas: dict[str, Replica]) -> list[Part]:
     for number, one in enumerate(shares.holders):
         replica = replicas.get(one.owner_id)
         name = f"{replica.deployment.name} {replica.pk}" if replica else one.owner_id
-        label = _("%(name)s (ends)") % {"name": name} if one.releasing else name
+        if one.not_back_since:
+            name = _("%(name)s (not back)") % {"name": name}
+        elif one.releasing:
+            name = _("%(name)s (ends)") % {"name": name}
         size = total if one.reserved_bytes is None else one.reserved_bytes
-        sizes.append((f"holder-{number % 4}", label, size))
+        sizes.append((f"holder-{number % 4}", name, size))
     sizes.append(("foreign", _("Foreign processes"), shares.foreign_bytes or 0))
     sizes.append(("free", _("Free to be reserved"), shares.free_bytes or 0))
     return _stacked(sizes)

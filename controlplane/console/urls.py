@@ -77,6 +77,11 @@ urlpatterns = [
     path("nodes/<str:name>/progress/", progress.node, name="node-progress"),
     path("nodes/<str:name>/do/<slug:verb>/", node_actions.one, name="node-do"),
     path("nodes/<str:name>/accelerators/<str:uuid>/do/<slug:verb>/", node_actions.accelerator, name="accelerator-do"),
+    path(
+        "nodes/<str:name>/accelerators/<str:uuid>/release/<str:owner_id>/",
+        node_actions.release,
+        name="accelerator-release",
+    ),
     path("models/", models.models, name="models"),
     path("models/new/", models.new, name="model-new"),
     path("models/<str:name>/", models.model, name="model"),

@@ -114,6 +114,7 @@ VERBS: dict[str, Promise] = {
     "node.labelled": _("Labels changed"),
     "node.lost": _("Node lost"),
     "node.memory_not_back": _("Memory is not back"),
+    "node.memory_released": _("Memory released"),
     "node.moved": _("Node moved"),
     "node.priced": _("Price of its cards changed"),
     "node.restarted": _("Node worker restarted"),

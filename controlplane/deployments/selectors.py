@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -188,6 +188,14 @@ def replica(id: str) -> Replica:
     if found is None:
         raise RefusedError("no_such_replica", f"There is no replica {id}.", kind="not_found")
     return found
+
+
+def up(ids: Collection[str]) -> set[str]:
+    """Returns those of these replicas whose engines are up: what they may use of their cards they use."""
+    if not ids:
+        return set()
+    states = (ReplicaState.READY, ReplicaState.DRAINING)
+    return set(Replica.objects.filter(pk__in=ids, state__in=states).values_list("pk", flat=True))
 
 
 def transitions(replica: Replica) -> QuerySet[ReplicaTransition]:

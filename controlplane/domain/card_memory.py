@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 # a driver keeps a little on every card that is in use, and readings are rounded
 _TOLERATED_BYTES = 512 * 2**20
 _TOLERATED_SHARE = 0.02
-READ_EVERY_S = 5.0  # a node reads its cards so often: a reading that came later than that after an end is newer
-RELEASE_WITHIN_S = 60.0  # then memory that is not back is somebody else's business
 
 
 class OversoldError(ValueError):
@@ -23,11 +21,15 @@ class OversoldError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`size_bytes` None = the whole accelerator. `releasing`: its owner has ended; its memory is not back yet."""
+    """`size_bytes` None = the whole accelerator. `releasing`: its owner has ended; its memory is not back yet.
+
+    `missing_bytes`: so much of it at most did not come back in time; it counts until it does or a person releases it.
+    """
 
     owner: str
     size_bytes: int | None = None
     releasing: bool = False
+    missing_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +87,8 @@ class CardMemory:
 
     @property
     def leaving(self) -> frozenset[str]:
-        """Who has ended, and whose memory is on its way back."""
-        return frozenset(claim.owner for claim in self.claims if claim.releasing)
+        """Who has ended, and whose memory is on its way back; not those whose memory did not come in time."""
+        return frozenset(claim.owner for claim in self.claims if claim.releasing and claim.missing_bytes is None)
 
     def without(self, owners: Iterable[str]) -> CardMemory:
         """The card as if these had given back what they hold."""
@@ -104,17 +106,6 @@ class CardMemory:
         reserved, foreign, free = self.reserved_bytes or 0, self.foreign_bytes or 0, self.free_bytes or 0
         if min(reserved, foreign, free) < 0 or reserved + foreign + free != self.total_bytes:
             raise OversoldError(f"{reserved} reserved + {foreign} foreign + {free} free is not {self.total_bytes}")
-
-    def is_back(self, used_bytes: int, owner: str) -> bool:
-        """Whether a reading shows that the memory of an owner who ended is free again.
-
-        It is when no more is used than those who still run may use, with what others use and a little beside.
-        """
-        if self.total_bytes is None:
-            return True
-        others = [claim for claim in self.claims if claim.owner != owner and not claim.releasing]
-        allowed = sum(claim.size_bytes or 0 for claim in others) + self.foreign_seen_bytes
-        return used_bytes <= allowed + tolerated_bytes(self.total_bytes)
 
 
 def named_foreign_bytes(observed: Mapping[str, object]) -> int:

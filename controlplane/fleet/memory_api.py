@@ -1,4 +1,4 @@
-"""The memory of accelerators in REST: who holds what."""
+"""The memory of accelerators in REST: who holds what, and what is released by hand."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from controlplane.accounts import roles
 from controlplane.api import permissions, schema
-from controlplane.api.serializers import StrictSerializer
+from controlplane.api.serializers import StrictSerializer, Text
 from controlplane.api.views import ApiView
 from controlplane.fleet import selectors
+from controlplane.fleet.services import reservations
 
 
 class HolderSerializer(serializers.Serializer[selectors.Holder]):
@@ -19,6 +21,12 @@ class HolderSerializer(serializers.Serializer[selectors.Holder]):
     owner_id = serializers.CharField()
     reserved_bytes = serializers.IntegerField(allow_null=True, help_text="null = the whole accelerator.")
     releasing = serializers.BooleanField(help_text="It has ended; its memory is not seen to be back yet.")
+    not_back_since = serializers.DateTimeField(
+        allow_null=True, help_text="When it was told that the memory did not come back in time; null = it was not."
+    )
+    not_back_bytes = serializers.IntegerField(
+        allow_null=True, help_text="So much of it at most is not back, by the newest reading."
+    )
 
 
 class CardSharesSerializer(serializers.Serializer[selectors.CardShares]):
@@ -53,3 +61,31 @@ class NodeMemoryView(ApiView):
         self.query(StrictSerializer)
         row = selectors.node(name)
         return Response(NodeMemorySerializer({"node": name, "accelerators": selectors.card_shares(row)}).data)
+
+
+class ReleaseBody(StrictSerializer):
+    """Whose memory."""
+
+    owner_id = Text(max_length=32, help_text="The replica that has ended.")
+
+
+class ReleaseMemoryView(ApiView):
+    """Releasing what did not come back."""
+
+    roles = permissions.ACT
+
+    @schema.acts("release_memory", CardSharesSerializer, ReleaseBody)
+    def post(self, request: Request, name: str, uuid: str) -> Response:
+        """Releases memory of an accelerator that is not back from a replica that has ended. `If-Match` takes the node's
+        ETag."""
+        row = reservations.give_up(
+            actor=roles.acting(request),
+            node=name,
+            uuid=uuid,
+            expected_version=self.expected_version(),
+            **self.body(ReleaseBody),
+        )
+        return Response(CardSharesSerializer(selectors.shares_of(row)).data)
+
+    def _version_now(self) -> int:
+        return selectors.node(self.kwargs["name"]).version

@@ -98,7 +98,8 @@ class Accelerator(models.Model):
 
 
 class Reservation(models.Model):
-    """Memory of an accelerator that an owner holds, from its placement until the memory is seen to be back.
+    """Memory of an accelerator that an owner holds, from its placement until the memory is seen to be back, or until a
+    person releases what did not come back.
 
     `memory_bytes` None = the whole accelerator. Rows of one accelerator are written under its row lock only, so that
     what is reserved, what others use and what is free always add up to its memory (`domain.card_memory`).
@@ -109,6 +110,8 @@ class Reservation(models.Model):
     owner_id = models.CharField(max_length=32, db_index=True)
     memory_bytes = models.BigIntegerField(null=True, blank=True)
     releasing_since = models.DateTimeField(null=True, blank=True)  # its owner has ended; the memory is not back yet
+    not_back_since = models.DateTimeField(null=True, blank=True)  # it did not come back in time, which was told then
+    not_back_bytes = models.BigIntegerField(null=True, blank=True)  # so much at most, by the newest reading
     made_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

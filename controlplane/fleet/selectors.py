@@ -17,6 +17,7 @@ from controlplane.journal import selectors as journal
 
 _PRESENT = Q(accelerators__present=True)
 _HELD = Q(accelerators__reservations__isnull=False)
+GIB = 2**30
 CARRIED_OUT_WITHIN = timedelta(seconds=10)
 CLOCK_TOLERATED_S = 5.0
 REFUSED_WITHIN = timedelta(minutes=1)
@@ -25,12 +26,14 @@ REFUSED_WITHIN = timedelta(minutes=1)
 @dataclass(frozen=True, slots=True)
 class Holder:
     """Who holds memory of a card. `reserved_bytes` None = the whole card. `releasing`: it has ended, and the memory is
-    not seen to be back yet."""
+    not seen to be back yet; `not_back_since` when that was told as late, with the `not_back_bytes` missing at most."""
 
     owner_kind: str
     owner_id: str
     reserved_bytes: int | None
     releasing: bool
+    not_back_since: datetime | None = None
+    not_back_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,8 @@ class Problem:
     """Something about a node that a person has to look at: a searchable code, one sentence, what to do."""
 
     node: str
-    # node_lost | document_not_carried_out | report_refused | clock_wrong | accelerator_gone | accelerator_unfit
+    # node_lost | document_not_carried_out | report_refused | clock_wrong | accelerator_gone | accelerator_unfit |
+    # memory_not_back
     code: str
     message: str
     hint: str
@@ -132,10 +136,7 @@ def shares_of(row: Accelerator) -> CardShares:
     memory, used = card_memory_of(row), row.observed.get("memory_used_bytes")
     return CardShares(
         accelerator=row,
-        holders=tuple(
-            Holder(one.owner_kind, one.owner_id, one.memory_bytes, one.releasing_since is not None)
-            for one in row.reservations.all()
-        ),
+        holders=tuple(_holder(one) for one in row.reservations.all()),
         total_bytes=memory.total_bytes,
         reserved_bytes=memory.reserved_bytes,
         foreign_bytes=memory.foreign_bytes,
@@ -144,14 +145,26 @@ def shares_of(row: Accelerator) -> CardShares:
     )
 
 
+def _holder(held: Reservation) -> Holder:
+    releasing = held.releasing_since is not None
+    return Holder(
+        held.owner_kind, held.owner_id, held.memory_bytes, releasing, held.not_back_since, held.not_back_bytes
+    )
+
+
 def card_memory_of(row: Accelerator) -> CardMemory:
     """Returns the memory of an accelerator as placement sees it. Groups of cores are held whole: their memory is the
     machine's, and readings say nothing of who uses it."""
-    claims = tuple(
-        Claim(one.owner_id, one.memory_bytes, one.releasing_since is not None) for one in row.reservations.all()
-    )
     observed = row.observed if row.kind == Accelerator.Kind.GPU else {}
-    return card_memory.of_card(row.memory_total_bytes, claims, observed)
+    return card_memory.of_card(row.memory_total_bytes, claims_of(row), observed)
+
+
+def claims_of(row: Accelerator) -> tuple[Claim, ...]:
+    """Returns who holds how much of an accelerator."""
+    return tuple(
+        Claim(one.owner_id, one.memory_bytes, one.releasing_since is not None, one.not_back_bytes)
+        for one in row.reservations.all()
+    )
 
 
 def pools() -> QuerySet[Pool]:
@@ -176,7 +189,7 @@ def problems(now: datetime | None = None) -> list[Problem]:
     found = [*_of_nodes(at), *_refused(at), *_accelerators()]
     order = (
         "node_lost", "document_not_carried_out", "report_refused", "accelerator_gone", "accelerator_unfit",
-        "clock_wrong",
+        "memory_not_back", "clock_wrong",
     )  # fmt: skip
     return sorted(found, key=lambda one: (order.index(one.code), one.node))
 
@@ -212,19 +225,35 @@ def _refused(at: datetime) -> Iterator[Problem]:
 
 
 def _accelerators() -> Iterator[Problem]:
-    """Those that are gone while somebody holds them, and those that are unfit; one query for both."""
+    """Those that are gone while somebody holds them, that are unfit, or whose memory is not back; one query for all."""
     gone = Q(present=False, reservations__isnull=False)
     sick = Q(observed__uncorrected_errors__gt=0) | Q(observed__remap_failed=True) | Q(observed__remap_pending=True)
-    rows = Accelerator.objects.filter(gone | (Q(present=True) & sick)).select_related("node")
+    late = Q(reservations__not_back_since__isnull=False)
+    rows = Accelerator.objects.filter(gone | late | (Q(present=True) & sick)).select_related("node")
     told: set[int] = set()
-    for row in rows.annotate(owner_kind=F("reservations__owner_kind"), owner_id=F("reservations__owner_id")):
-        if not row.present:
+    for row in rows.annotate(
+        owner_kind=F("reservations__owner_kind"),
+        owner_id=F("reservations__owner_id"),
+        not_back_bytes=F("reservations__not_back_bytes"),
+    ):
+        if row.not_back_bytes is not None:
+            yield _not_back(row, row.owner_id or "", row.not_back_bytes / GIB)
+        elif not row.present:
             yield _gone(row, row.owner_kind or "", row.owner_id or "")
-        elif row.pk not in told and (why := card_health.why_unfit(row.observed)):
+        if row.present and row.pk not in told and (why := card_health.why_unfit(row.observed)):
             told.add(row.pk)
             text = f"Nothing new is placed on accelerator {row.index} ({row.name}) of node {row.node.name}: it {why}."
             hint = "Empty it and reset it, or replace it. What runs on it goes on."
             yield Problem(row.node.name, "accelerator_unfit", text, hint)
+
+
+def _not_back(row: Accelerator, owner_id: str, missing_gib: float) -> Problem:
+    text = (
+        f"Up to {missing_gib:.1f} GiB of accelerator {row.index} ({row.name}) of node {row.node.name} are not"
+        f" back from replica {owner_id}, which has ended. What it held stays reserved."
+    )
+    hint = "Look for a process that is left on the card; the node's page releases what will not come back."
+    return Problem(row.node.name, "memory_not_back", text, hint)
 
 
 def _gone(row: Accelerator, owner_kind: str, owner_id: str) -> Problem:

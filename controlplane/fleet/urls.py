@@ -19,6 +19,7 @@ urlpatterns = [
     path("nodes/<name:name>/accelerators/", api.AcceleratorsView.as_view()),
     path("nodes/<name:name>/accelerators/<name:uuid>/cordon/", api.CordonAcceleratorView.as_view()),
     path("nodes/<name:name>/accelerators/<name:uuid>/uncordon/", api.UncordonAcceleratorView.as_view()),
+    path("nodes/<name:name>/accelerators/<name:uuid>/release/", memory_api.ReleaseMemoryView.as_view()),
     path("pools/", pools_api.PoolsView.as_view()),
     path("pools/<name:name>/", pools_api.PoolView.as_view()),
 ]

@@ -44,6 +44,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "put_price": {"prompt_per_million": 1, "completion_per_million": 2},
     "price_node": {"card_price_per_hour": 2.5},
     "label_node": {"labels": {"rack": "r1"}},
+    "release_memory": {"owner_id": "r1"},
 }
 # what is done to something new, or to a replica in whatever state it is; a preview and one's password
 UNCONDITIONAL = {

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import pytest
+from django.utils import timezone
 from rest_framework.test import APIClient
 
 from controlplane.deployments.models import LedgerRow, Replica
-from controlplane.fleet.models import Accelerator, Node
+from controlplane.fleet.models import Accelerator, Node, Reservation
 from controlplane.fleet.services import reservations
+from controlplane.journal.models import Event
 from tests.api.calling import error
 from tests.deployments.making import make_deployment, make_node, make_replica
 
@@ -27,11 +29,33 @@ def test_the_memory_of_a_node_adds_up(viewer: APIClient) -> None:
     row = make_placed()
     (card,) = viewer.get("/api/v1/nodes/n1/memory/").json()["accelerators"]
     assert card["holders"] == [
-        {"owner_kind": "replica", "owner_id": row.pk, "reserved_bytes": 40 * GIB, "releasing": False}
-    ]
+        {
+            "owner_kind": "replica", "owner_id": row.pk, "reserved_bytes": 40 * GIB, "releasing": False,
+            "not_back_since": None, "not_back_bytes": None,
+        }
+    ]  # fmt: skip
     assert card["reserved_bytes"] + card["foreign_bytes"] + card["free_bytes"] == card["total_bytes"] == 80 * GIB
     assert (card["foreign_bytes"], card["used_bytes"]) == (5 * GIB, 45 * GIB)
     assert error(viewer.get("/api/v1/nodes/n9/memory/"))["code"] == "no_such_node"
+
+
+def test_memory_that_is_not_back_is_shown_and_released_by_a_person(operator: APIClient) -> None:
+    row = make_placed()
+    url, body = "/api/v1/nodes/n1/accelerators/n1-0/release/", {"owner_id": row.pk}
+    assert error(operator.post(url, body))["code"] == "reservation_in_use"
+    since = timezone.now()
+    Reservation.objects.update(releasing_since=since, not_back_since=since, not_back_bytes=30 * GIB)
+    (card,) = operator.get("/api/v1/nodes/n1/memory/").json()["accelerators"]
+    (holder,) = card["holders"]
+    assert (holder["releasing"], holder["not_back_bytes"]) == (True, 30 * GIB) and holder["not_back_since"]
+    assert card["reserved_bytes"] + card["foreign_bytes"] + card["free_bytes"] == card["total_bytes"]
+    after = operator.post(url, body).json()
+    assert after["holders"] == []
+    assert (after["reserved_bytes"], after["foreign_bytes"], after["free_bytes"]) == (0, 45 * GIB, 35 * GIB)
+    assert Event.objects.get(verb="node.memory_released").numbers["missing_bytes"] == 30 * GIB
+    assert error(operator.post(url, body))["code"] == "no_such_reservation"
+    assert error(operator.post(url.replace("n1-0", "n1-9"), body))["code"] == "no_such_reservation"
+    assert error(operator.post(url.replace("n1/", "n9/"), body))["code"] == "no_such_node"
 
 
 def test_a_replica_tells_what_its_placement_passed_over(viewer: APIClient) -> None:

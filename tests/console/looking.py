@@ -34,6 +34,7 @@ PAGES = {
     "node": "/nodes/gpu-01/",
     "node-cordoned": "/nodes/gpu-02/",
     "node-lost": "/nodes/gpu-03/",
+    "memory-release": "/nodes/gpu-02/accelerators/GPU-gpu-02-5-8f3a-1c77/release/q3w8e5r1t7yu/",
     "node-forget": "/nodes/gpu-03/do/forget/",
     "planner": "/planner/",
     "gateway": "/gateway/",

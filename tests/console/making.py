@@ -398,6 +398,13 @@ def make_fleet() -> dict[str, Any]:
     cards2[6].observed |= {"memory_used_bytes": 33 * GIB, "memory_free_bytes": 47 * GIB, "utilization": 0.71}
     cards2[6].cordoned = True
     cards2[6].save()
+    ended = timezone.now() - timedelta(minutes=7)
+    Reservation.objects.create(
+        accelerator=cards2[5], owner_id="q3w8e5r1t7yu", memory_bytes=72 * GIB, releasing_since=ended,
+        not_back_since=ended + timedelta(minutes=1), not_back_bytes=12 * GIB,
+    )  # fmt: skip
+    cards2[5].observed |= {"memory_used_bytes": 12 * GIB, "memory_free_bytes": 68 * GIB}
+    cards2[5].save()
     coder = make_deployment("qwen3-coder", variant=qwen, replicas_wanted=1)
     broken = make_replica(
         coder,

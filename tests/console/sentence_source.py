@@ -32,6 +32,7 @@ PARTS = {
     "controlplane/domain/placement.py": ("why_not", "_missing", "sentence"),
     "controlplane/domain/placement_cards.py": ("choose", "why_not", "_missing"),
     "controlplane/domain/card_health.py": ("why_unfit",),
+    "controlplane/domain/memory_return.py": ("why_unclear",),
     "controlplane/domain/placement_scores.py": ("why_better", "why", "_better"),
     "controlplane/deployments/services/model_facts.py": ("of_variant", "_on_disk", "_read"),
     "controlplane/deployments/controller/view.py": ("_slot",),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 from django.utils import timezone
 
-from controlplane.fleet.models import Node
+from controlplane.fleet.models import Node, Reservation
 from tests.console import making
 from tests.console.calling import HX, make_client
 from tests.console.test_deployment_actions import make_running
 
 pytestmark = [pytest.mark.django_db, pytest.mark.services, pytest.mark.usefixtures("valkey_server")]
+
+GIB = 2**30
 
 
 def test_a_node_is_cordoned_with_a_reason() -> None:
@@ -145,3 +147,25 @@ def test_a_card_with_memory_errors_says_that_nothing_new_comes() -> None:
     card.save()
     text = make_client("viewer").get("/nodes/gpu-01/").content.decode()
     assert "It counts 2 memory errors that could not be corrected since its last reset." in text
+
+
+def test_memory_that_is_not_back_is_shown_and_released_after_a_confirmation() -> None:
+    card = making.make_node("gpu-01", cards=1).accelerators.get()
+    held = Reservation.objects.create(accelerator=card, owner_id="r1", memory_bytes=30 * GIB)
+    viewer = make_client("viewer")
+    assert "memory_not_back" not in viewer.get("/nodes/gpu-01/").content.decode()
+    held.releasing_since = held.not_back_since = timezone.now()
+    held.not_back_bytes = 12 * GIB
+    held.save()
+    address = f"/nodes/gpu-01/accelerators/{card.uuid}/release/r1/"
+    told = viewer.get("/nodes/gpu-01/").content.decode()
+    assert address not in told
+    assert "Up to 12.0 GiB are not back." in told
+    assert "r1 (not back)" in told
+    client = make_client("operator")
+    assert address in client.get("/nodes/gpu-01/").content.decode()
+    assert "may fail at its start" in client.get(address, headers=HX).content.decode()
+    assert Reservation.objects.exists()
+    assert client.post(address, {"version": "1"}, headers=HX).status_code == 204
+    assert not Reservation.objects.exists()
+    assert client.post(address, headers=HX).status_code == 404

@@ -71,14 +71,6 @@ def test_what_was_sold_twice_is_noticed() -> None:
         make_card(None, 1).check_invariants()
 
 
-def test_memory_is_back_when_others_alone_could_use_what_is_used() -> None:
-    card = make_card(30, 20, foreign=4)
-    assert not card.is_back(60 * GIB, "r0")
-    assert card.is_back(24 * GIB, "r0")
-    assert card.is_back(25 * GIB, "r0")  # the driver keeps a little
-    assert not card.is_back(26 * GIB, "r0")
-
-
 def test_use_without_a_name_is_somebody_elses() -> None:
     named = {"foreign_processes": [{"pid": 1, "used_bytes": 3 * GIB}, {"pid": 2, "used_bytes": None}]}
     assert named_foreign_bytes(named) == 3 * GIB

@@ -54,6 +54,18 @@ def test_a_document_that_is_new_is_no_problem_yet() -> None:
     assert codes() == []
 
 
+def test_memory_that_is_not_back_is_told_with_its_bytes() -> None:
+    card = make_node(cards=1, kind="gpu").accelerators.get()
+    held = Reservation.objects.create(accelerator=card, owner_id="r1", memory_bytes=50, releasing_since=ago(90))
+    assert codes() == []
+    held.not_back_since, held.not_back_bytes = ago(30), 3 * 2**30
+    held.save()
+    assert codes() == [("n1", "memory_not_back")]
+    assert "Up to 3.0 GiB" in selectors.problems()[0].message
+    Accelerator.objects.update(observed={"uncorrected_errors": 2})
+    assert codes() == [("n1", "accelerator_unfit"), ("n1", "memory_not_back")]
+
+
 def test_a_lost_node_is_not_told_twice() -> None:
     make_node(lost=True, desired_version=12, carried_out_version=11, desired_at=ago(25), clock_ahead_s=99.0)
     assert codes() == [("n1", "node_lost")]

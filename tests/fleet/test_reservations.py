@@ -9,7 +9,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 
-from controlplane.domain import card_memory
+from controlplane.domain import memory_return
 from controlplane.fleet import selectors
 from controlplane.fleet.models import Accelerator, Node, Reservation
 from controlplane.fleet.services import reservations
@@ -33,6 +33,10 @@ def take(owner: str, gib: float | None, *uuids: str) -> bool:
     wanted = uuids or ("n1-0",)
     found = reservations.take(node="n1", uuids=wanted, owner_kind="replica", owner_id=owner, memory_bytes=size)
     return found is not None
+
+
+def settle(at: datetime, *up: str) -> int:
+    return reservations.settle(at, lambda owners: set(up) & set(owners))
 
 
 def see(used_gib: float, at: datetime, **observed: Any) -> None:
@@ -156,14 +160,14 @@ def test_memory_is_free_only_when_a_newer_reading_shows_it() -> None:
     take("a", 50)
     see(50, NOW)
     assert reservations.release(owner_kind="replica", owner_id="a", now=NOW) == 1
-    assert reservations.settle(NOW) == 0
+    assert settle(NOW) == 0
     see(1, NOW + timedelta(seconds=2))  # may have been read before the end
-    assert reservations.settle(NOW + timedelta(seconds=2)) == 0
+    assert settle(NOW + timedelta(seconds=2)) == 0
     see(30, NOW + timedelta(seconds=8))  # not all of it is back
-    assert reservations.settle(NOW + timedelta(seconds=8)) == 0
+    assert settle(NOW + timedelta(seconds=8)) == 0
     assert not take("b", 40)
     see(1, NOW + timedelta(seconds=12))
-    assert reservations.settle(NOW + timedelta(seconds=12)) == 1
+    assert settle(NOW + timedelta(seconds=12)) == 1
     assert take("b", 40)
     assert not Event.objects.filter(verb="node.memory_not_back").exists()
 
@@ -176,24 +180,62 @@ def test_what_runs_beside_does_not_keep_memory_from_coming_back() -> None:
     see(70, NOW)
     reservations.release(owner_kind="replica", owner_id="a", now=NOW)
     see(40.5, NOW + timedelta(seconds=6), foreign_processes=[])
-    assert reservations.settle(NOW + timedelta(seconds=6)) == 1
+    assert settle(NOW + timedelta(seconds=6), "b") == 1
     assert [one.owner_id for one in Reservation.objects.all()] == ["b"]
 
 
 @pytest.mark.django_db
-def test_memory_that_never_comes_back_is_told_and_counts_as_somebody_elses() -> None:
+def test_memory_that_does_not_come_back_is_told_once_and_goes_on_counting() -> None:
     node = make_card()
     take("a", 50)
     see(45, NOW)
     reservations.release(owner_kind="replica", owner_id="a", now=NOW)
-    late = NOW + timedelta(seconds=card_memory.RELEASE_WITHIN_S)
+    late = NOW + timedelta(seconds=memory_return.RELEASE_WITHIN_S)
     see(45, late)
-    assert reservations.settle(late - timedelta(seconds=1)) == 0
-    assert reservations.settle(late) == 1
+    settle(late - timedelta(seconds=1))
+    assert not Event.objects.exists()
+    for later in (0, 10, 3600):
+        assert settle(late + timedelta(seconds=later)) == 0
     told = Event.objects.get(verb="node.memory_not_back")
-    assert "45.0 GiB are still in use" in told.message
+    assert "up to 45.0 GiB are not back" in told.message
     (card,) = selectors.card_shares(node)
-    assert (card.foreign_bytes, card.free_bytes) == (45 * GIB, 35 * GIB)
+    (holder,) = card.holders
+    assert (holder.not_back_since, holder.not_back_bytes, holder.releasing) == (late, 45 * GIB, True)
+    assert (card.reserved_bytes, card.foreign_bytes, card.free_bytes) == (50 * GIB, 0, 30 * GIB)
+    assert not take("b", 40)
+    see(20, late + timedelta(seconds=20))
+    settle(late + timedelta(seconds=20))
+    assert Reservation.objects.get().not_back_bytes == 20 * GIB
+    see(0.5, late + timedelta(seconds=30))
+    assert settle(late + timedelta(seconds=30)) == 1
+    assert Event.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_the_empty_room_of_an_engine_that_starts_hides_nothing() -> None:
+    make_card()
+    take("a", 30)
+    take("b", 40)
+    see(68, NOW)
+    reservations.release(owner_kind="replica", owner_id="a", now=NOW)
+    see(35, NOW + timedelta(seconds=120))  # 30 that were left, and the first 5 of the one that starts
+    assert settle(NOW + timedelta(seconds=120)) == 0
+    assert not Event.objects.exists()  # nobody knows yet whose they are
+    assert settle(NOW + timedelta(seconds=120), "b") == 1  # it is up with 35 of its 40
+
+
+@pytest.mark.django_db
+def test_what_no_reading_shows_is_told_after_longer() -> None:
+    make_card()
+    take("a", 50)
+    see(45, NOW)
+    reservations.release(owner_kind="replica", owner_id="a", now=NOW)
+    long = timedelta(seconds=memory_return.UNCLEAR_WITHIN_S)
+    settle(NOW + long - timedelta(seconds=1))
+    assert not Event.objects.exists()
+    Accelerator.objects.update(observed={"written_at": (NOW + long).timestamp()})  # the driver is silent
+    assert settle(NOW + long) == 0
+    assert "the card does not tell its use any more" in Event.objects.get().message
 
 
 @pytest.mark.django_db

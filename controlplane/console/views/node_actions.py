@@ -21,6 +21,9 @@ from controlplane.domain.errors import RefusedError
 from controlplane.fleet import selectors
 from controlplane.fleet.models import Node
 from controlplane.fleet.services import nodes as services
+from controlplane.fleet.services import reservations
+
+GIB = 2**30
 
 
 @page(roles.OPERATOR, ASKS)
@@ -69,6 +72,33 @@ def accelerator(request: HttpRequest, name: str, uuid: str, verb: str) -> HttpRe
     says = [f"{row.index} · {row.name} · {uuid}" if row else uuid, *says_of(verb)]
     call = rest.call("POST", f"nodes/{name}/accelerators/{uuid}/{verb}/", version=node.version)
     dialog = Dialog(title, label, says, rest=call, back=_page_of(name), version=node.version)
+    return ask(request, lambda _values: dialog, do)
+
+
+@page(roles.OPERATOR, ASKS)
+def release(request: HttpRequest, name: str, uuid: str, owner_id: str) -> HttpResponse:
+    """Release memory of an accelerator that did not come back from a replica that has ended."""
+    node = selectors.node(name)
+    row = selectors.accelerators(node=name, include_gone=True).filter(uuid=uuid).first()
+    holders = selectors.shares_of(row).holders if row else ()
+    missing = next((one.not_back_bytes or 0 for one in holders if one.owner_id == owner_id), 0)
+
+    def do(values: Values) -> HttpResponse:
+        reservations.give_up(
+            actor=actor(request), node=name, uuid=uuid, owner_id=owner_id, expected_version=seen(values)
+        )
+        return leave(request, _page_of(name), _("The memory was released."))
+
+    says = [
+        f"{row.index} · {row.name} · {uuid}" if row else uuid,
+        _("Up to %(size)s GiB of replica %(replica)s are not seen to be back.")
+        % {"size": f"{missing / GIB:.1f}", "replica": owner_id},
+        _("If something still uses them, an engine that is placed here may fail at its start."),
+        _("What is in use beyond what is reserved counts as somebody else's from then on."),
+    ]
+    call = rest.call("POST", f"nodes/{name}/accelerators/{uuid}/release/", {"owner_id": owner_id}, version=node.version)
+    title = _("Release memory that is not back")
+    dialog = Dialog(title, _("Release"), says, rest=call, danger=True, back=_page_of(name), version=node.version)
     return ask(request, lambda _values: dialog, do)
 
 

@@ -108,6 +108,7 @@ def _card(card: Accelerator, holders: Mapping[str, Replica], newest: samples.Sam
         "holders": [holders[one] for one in _owners([card]) if one in holders],
         "shares": shares,
         "held": ledger_rows.holders(shares, dict(holders)),
+        "not_back": [one for one in shares.holders if one.not_back_since],
         "foreign": card.observed.get("foreign_processes") or [],
         "unfit": card_health.why_unfit(card.observed),
         "mig": card.observed.get("mig_devices") or [],

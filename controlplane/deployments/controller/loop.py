@@ -17,6 +17,7 @@ import psycopg
 import redis
 from django.db import DatabaseError, InterfaceError, connection
 
+from controlplane.deployments import selectors
 from controlplane.deployments.controller import ingest_nodes, rules
 from controlplane.deployments.controller.carry_out import Reconciler
 from controlplane.deployments.controller.ingest import Intake
@@ -83,7 +84,7 @@ class Controller:
         now = time.time() if heard else now
         self._dirty |= any(one.changed for one in self._intake.take_over(heard, now))
         self._dirty |= bool(ingest_nodes.mark_lost(now, self._listener.since))
-        self._dirty |= bool(reservations.settle(to_datetime(now)))
+        self._dirty |= bool(reservations.settle(to_datetime(now), selectors.up))
         self._dirty |= self._leadership.was_woken()
         if self._dirty or not 0 <= now - self._decided_at < DECIDE_EVERY_S:
             self._dirty = False  # what changes from here on asks for the next round
