@@ -30,15 +30,19 @@ class Page:
     previous_cursor: str | None
 
 
-def page(rows: QuerySet[Any, Any], *, order: Sequence[str], limit: int, cursor: str | None) -> Page:
-    """Returns one page of `rows` in `order` (names of never-null fields, `-` for descending, together unique)."""
+def page(rows: QuerySet[Any, Any] | Sequence[Any], *, order: Sequence[str], limit: int, cursor: str | None) -> Page:
+    """Returns one page of `rows` in `order` (names of never-null fields, `-` for descending, together unique).
+
+    Few rows of which not all are stored may be a sequence; their order is one ascending field.
+    """
     salt = f"page:{','.join(order)}"
     backwards, after = _read(cursor, salt)
     wanted = [_flipped(name) for name in order] if backwards else list(order)
-    found = rows.order_by(*wanted)
-    if after is not None:
-        found = found.filter(_beyond(wanted, after))
-    chosen = list(found[: limit + 1])
+    if isinstance(rows, QuerySet):
+        found = rows.order_by(*wanted)
+        chosen = list((found if after is None else found.filter(_beyond(wanted, after)))[: limit + 1])
+    else:
+        chosen = _in_memory(rows, order[0], backwards, after)[: limit + 1]
     more, chosen = len(chosen) > limit, chosen[:limit]
     if backwards:
         chosen.reverse()
@@ -46,10 +50,18 @@ def page(rows: QuerySet[Any, Any], *, order: Sequence[str], limit: int, cursor: 
     has_previous = more if backwards else after is not None
     return Page(
         rows=chosen,
-        count=rows.count(),
+        count=rows.count() if isinstance(rows, QuerySet) else len(rows),
         next_cursor=_cursor(chosen[-1], order, False, salt) if has_next and chosen else None,
         previous_cursor=_cursor(chosen[0], order, True, salt) if has_previous and chosen else None,
     )
+
+
+def _in_memory(rows: Sequence[Any], field: str, backwards: bool, after: list[Any] | None) -> list[Any]:
+    """Returns the rows that come after `after`, in order."""
+    found = sorted(rows, key=lambda row: _value(row, field), reverse=backwards)
+    if after is None:
+        return found
+    return [row for row in found if (_value(row, field) < after[0] if backwards else _value(row, field) > after[0])]
 
 
 def _read(cursor: str | None, salt: str) -> tuple[bool, list[Any] | None]:

@@ -45,7 +45,7 @@ class ApiView(APIView):
 
     def page(
         self,
-        rows: QuerySet[Any, Any],
+        rows: QuerySet[Any, Any] | Sequence[Any],
         shape: type[serializers.Serializer[Any]],
         *,
         order: Sequence[str],

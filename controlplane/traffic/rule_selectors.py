@@ -20,20 +20,6 @@ def tiers(*, deployment: str | None = None) -> QuerySet[Tier]:
     return rows.filter(deployment__name=deployment) if deployment else rows
 
 
-def tier(name: str, deployment: str = "") -> Tier:
-    """Returns a tier of one deployment; without one that of all, which always is (version 0 = as built in)."""
-    owners.check_tier(name)
-    rows = Tier.objects.select_related("deployment")
-    if deployment:
-        found = rows.filter(name=name, deployment__name=owners.deployment(deployment).name).first()
-        if found is None:
-            raise _missing("tier", f"{deployment}/{name}")
-        return found
-    default = owners.TIERS[name]
-    values = {field: getattr(default, field) for field in TIER_FIELDS}
-    return rows.filter(name=name, deployment=None).first() or Tier(name=name, deployment=None, version=0, **values)
-
-
 def batch_kv_shares() -> dict[str, float]:
     """Returns deployment -> the most of a replica's KV tokens that the batch tier may hold, where its pool says so."""
     rows = Deployment.objects.filter(deleted_at=None, pool__batch_kv_share__isnull=False)

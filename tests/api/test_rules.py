@@ -39,8 +39,7 @@ def snapshot() -> RoutingSnapshot:
 def test_a_tier_is_as_built_in_until_somebody_changes_it(operator: APIClient) -> None:
     url = "/api/v1/tiers/batch/"
     first = operator.get(url)
-    assert first.json()["version"] == 0
-    assert operator.get("/api/v1/tiers/").json()["count"] == 0
+    assert (first.json()["version"], first.json()["set_by"]) == (0, "built_in")
     assert snapshot().deployments["chat"].tiers == ()
     edited = {**first.json(), "weight": 2.5}
     made = operator.put(url, edited, headers={"If-None-Match": "*"})
@@ -52,9 +51,59 @@ def test_a_tier_is_as_built_in_until_somebody_changes_it(operator: APIClient) ->
     assert error(operator.delete("/api/v1/tiers/vip/"))["code"] == "no_such_tier"
 
 
+def test_the_built_in_tiers_are_listed_and_say_that_they_are(operator: APIClient) -> None:
+    def told(**query: str) -> list[tuple[str, str | None, str, float]]:
+        rows = operator.get("/api/v1/tiers/", query).json()["results"]
+        return [(row["name"], row["deployment"], row["set_by"], row["kv_share"]) for row in rows]
+
+    built_in = [("interactive", None, "built_in", 1.0), ("standard", None, "built_in", 1.0)]
+    assert told() == [*built_in, ("batch", None, "built_in", 0.8)]
+    operator.put("/api/v1/tiers/batch/", TIER)
+    operator.put("/api/v1/deployments/chat/tiers/standard/", TIER)
+    assert told() == [*built_in, ("batch", None, "all", 0.5), ("standard", "chat", "deployment", 0.5)]
+    assert [row[:3] for row in told(deployment="chat")] == [
+        ("interactive", "chat", "built_in"), ("standard", "chat", "deployment"), ("batch", "chat", "all"),
+    ]  # fmt: skip
+    first = operator.get("/api/v1/tiers/", {"limit": 3}).json()
+    second = operator.get(first["next"]).json()
+    assert (first["count"], [row["deployment"] for row in second["results"]], second["next"]) == (4, ["chat"], None)
+    assert operator.get(second["previous"]).json()["results"] == first["results"]
+
+
+def test_a_share_of_the_kv_cache_that_is_left_out_stays_as_it_would_be_without_the_rules(operator: APIClient) -> None:
+    body = {name: value for name, value in TIER.items() if name != "kv_share"}
+    assert operator.put("/api/v1/tiers/batch/", body).json()["kv_share"] == 0.8
+    assert operator.put("/api/v1/tiers/standard/", body).json()["kv_share"] == 1.0
+    operator.put("/api/v1/tiers/batch/", {**TIER, "kv_share": 0.7})
+    own = "/api/v1/deployments/chat/tiers/batch/"
+    assert operator.put(own, body).json()["kv_share"] == 0.7
+    pool = Deployment.objects.get(name="chat").pool
+    operator.put(f"/api/v1/pools/{pool.name}/", {"batch_kv_share": 0.6})
+    assert operator.put(own, body).json()["kv_share"] == 0.6
+    assert operator.put("/api/v1/tiers/batch/", body).json()["kv_share"] == 0.8
+
+
+def test_what_is_told_of_a_tier_is_what_gateways_get(operator: APIClient) -> None:
+    def agree(name: str) -> list[tuple[str, float]]:
+        used = [(one.name, one.kv_share) for one in snapshot().deployments[name].tiers]
+        urls = [f"/api/v1/deployments/{name}/tiers/{tier}/" for tier in ("interactive", "standard", "batch")]
+        told = [operator.get(url).json() for url in urls]
+        assert [(one["name"], one["kv_share"]) for one in told] == used
+        return used
+
+    pool = Deployment.objects.get(name="chat").pool
+    operator.put(f"/api/v1/pools/{pool.name}/", {"batch_kv_share": 0.6})
+    assert agree("chat")[2] == ("batch", 0.6)
+    operator.put("/api/v1/tiers/batch/", TIER)
+    assert agree("chat")[2] == ("batch", 0.6)
+    operator.put("/api/v1/deployments/chat/tiers/batch/", TIER)
+    assert (agree("chat")[2], agree("small")[2]) == (("batch", 0.5), ("batch", 0.6))
+
+
 def test_a_deployment_has_its_own_tier(operator: APIClient) -> None:
     url = "/api/v1/deployments/chat/tiers/interactive/"
-    assert error(operator.get(url))["code"] == "no_such_tier"
+    before = operator.get(url).json()
+    assert (before["version"], before["set_by"], before["deployment"]) == (0, "built_in", "chat")
     assert operator.put(url, TIER).status_code == 201
     deployments = snapshot().deployments
     own = {tier.name: tier.queue_most for tier in deployments["chat"].tiers}

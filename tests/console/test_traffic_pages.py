@@ -11,10 +11,11 @@ from django.test import Client
 
 from controlplane.accounts.models import ApiKey
 from controlplane.console.amounts import PERCENT, Amount
+from controlplane.deployments.models import Deployment
 from controlplane.domain.samples import SamplePart
 from controlplane.journal.models import Event
 from controlplane.lib import histograms, sample_store, valkey
-from controlplane.traffic import rule_selectors
+from controlplane.traffic import tiers_in_force
 from controlplane.traffic.models import KeyTier, Ladder, Price, Quota, Share, Tier
 from tests.console import making, making_traffic
 from tests.console.calling import HX, make_client
@@ -43,9 +44,9 @@ def test_a_tier_of_all_is_changed_reset_and_each_is_taken_back() -> None:
     client.get("/traffic/tiers/")  # takes the message of before away
     act(client, "/traffic/tiers/standard/edit/", **TIER, version="0")
     note = act(client, "/traffic/tiers/standard/do/reset/", version="1")
-    assert rule_selectors.tier("standard").version == 0
+    assert tiers_in_force.common_one("standard").version == 0
     assert take_back(client, note) == 204
-    assert rule_selectors.tier("standard").queue_most == 7
+    assert tiers_in_force.common_one("standard").queue_most == 7
 
 
 def test_a_deployment_gets_rules_of_its_own_from_those_of_all() -> None:
@@ -53,15 +54,29 @@ def test_a_deployment_gets_rules_of_its_own_from_those_of_all() -> None:
     shown = client.get("/traffic/deployments/smollm2/tiers/batch/edit/", headers=HX).content.decode()
     assert 'value="4096"' in shown and 'value="80"' in shown
     client.post("/traffic/deployments/smollm2/tiers/batch/edit/", {**TIER, "version": "0"}, headers=HX)
-    assert rule_selectors.tier("batch", "smollm2").queue_most == 7
+    assert tiers_in_force.own("smollm2", "batch").queue_most == 7
     assert client.post("/traffic/tiers/batch/new/", TIER, headers=HX).status_code == 422
     assert not Tier.objects.filter(name="batch", deployment=None).exists(), "no deployment is not all of them"
     client.post("/traffic/tiers/batch/new/", {**TIER, "deployment": "qwen3-coder"}, headers=HX)
     client.get("/traffic/tiers/")  # takes the messages of before away
     note = act(client, "/traffic/deployments/qwen3-coder/tiers/batch/do/delete/", version="1")
     assert take_back(client, note) == 204
-    assert rule_selectors.tier("batch", "qwen3-coder").weight == 2.5
+    assert tiers_in_force.own("qwen3-coder", "batch").weight == 2.5
     assert "its own" in client.get("/deployments/qwen3-coder/traffic/").content.decode()
+
+
+def test_what_a_pool_keeps_from_batch_is_shown_as_in_force_and_outlives_a_change_of_another_field() -> None:
+    client = make_client("operator")
+    Deployment.objects.get(name="smollm2").pool.__class__.objects.update(batch_kv_share=0.6)
+    page = client.get("/deployments/smollm2/traffic/").content.decode()
+    assert "KV share of the pool" in page
+    edit = "/traffic/deployments/smollm2/tiers/batch/edit/"
+    shown = client.get(edit, headers=HX).content.decode()
+    assert re.search(r'name="kv_share"[^>]*value="60"|value="60"[^>]*name="kv_share"', shown)
+    new = {**TIER, "kv_share": "", "deployment": "qwen3-coder"}
+    assert client.post("/traffic/tiers/batch/new/", new, headers=HX).status_code == 204
+    assert tiers_in_force.own("qwen3-coder", "batch").kv_share == 0.6
+    assert client.post(edit, {**TIER, "kv_share": "", "version": "0"}, headers=HX).status_code == 422
 
 
 def test_what_is_wrong_is_said_at_each_field_in_its_unit() -> None:

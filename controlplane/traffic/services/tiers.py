@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from django.db import transaction
 
 from controlplane.journal.services import versioned
 from controlplane.journal.services.record import Actor
 from controlplane.journal.services.versioned import Applied
-from controlplane.traffic import owners
+from controlplane.traffic import owners, tiers_in_force
 from controlplane.traffic.models import KeyTier, Tier
 from controlplane.traffic.services import telling
 
 
 @dataclass(frozen=True, slots=True)
 class TierWish:
-    """See `domain.admission.tiers.Tier`."""
+    """See `domain.admission.tiers.Tier`. `kv_share` None = as it is without these rules."""
 
     weight: float
     queue_most: int
@@ -25,7 +25,7 @@ class TierWish:
     longest_wait_s: float
     total_base_s: float
     total_per_token_s: float
-    kv_share: float = 1.0
+    kv_share: float | None = None
 
 
 @transaction.atomic
@@ -36,6 +36,8 @@ def apply(
     owners.check_tier(name)
     owners.refuse(_problems(wish))
     owner = owners.deployment(deployment) if deployment else None
+    if wish.kv_share is None:
+        wish = replace(wish, kv_share=tiers_in_force.one_inherited(deployment, name).kv_share)
     applied = versioned.apply(
         Tier.objects.all(), address={"name": name, "deployment": owner},
         values={field.name: getattr(wish, field.name) for field in fields(wish)},
@@ -89,6 +91,6 @@ def _problems(wish: TierWish) -> dict[str, str]:
         value = getattr(wish, name)
         if not (math.isfinite(value) and 0 <= value <= 86_400):
             found[name] = "Give a number of seconds from 0 to 86,400."
-    if not (math.isfinite(wish.kv_share) and 0 < wish.kv_share <= 1):
+    if wish.kv_share is not None and not (math.isfinite(wish.kv_share) and 0 < wish.kv_share <= 1):
         found["kv_share"] = "Give a part above 0, at most 1."
     return found

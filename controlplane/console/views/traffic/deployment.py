@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
@@ -12,33 +10,22 @@ from controlplane.console.guard import page
 from controlplane.console.views.deployment import context_of
 from controlplane.console.views.traffic.common import now
 from controlplane.deployments import selectors
-from controlplane.traffic import owners, rule_selectors
-from controlplane.traffic.models import Tier
+from controlplane.traffic import rule_selectors, tiers_in_force
 
 _ROWS = 50
-
-
-@dataclass(frozen=True, slots=True)
-class TierRow:
-    """A tier as it holds for the deployment; `is_own`: it has rules of its own for it."""
-
-    row: Tier
-    is_own: bool
 
 
 @page()
 def traffic(request: HttpRequest, name: str) -> HttpResponse:
     """Objective, tiers, ladder, shares, quotas and price of a deployment, and what its gateway does now."""
     deployment = selectors.deployment(name)
-    own = {row.name: row for row in rule_selectors.tiers(deployment=name)}
-    common = {tier: rule_selectors.tier(tier) for tier in owners.TIERS if tier not in own}
     shares = list(rule_selectors.shares(deployment=name)[:_ROWS])
     quotas = list(rule_selectors.quotas(deployment=name)[:_ROWS])
     keys = ApiKey.objects.filter(pk__in={row.key_id for row in quotas if row.key_id}).values_list("pk", "name")
     ladder = rule_selectors.ladders().filter(deployment__name=name).first()
     context = {
         **context_of(deployment, "traffic"),
-        "tiers": [TierRow(own.get(tier) or common[tier], tier in own) for tier in owners.TIERS],
+        "tiers": tiers_in_force.of(name),
         "shares": shares,
         "sold": sum(row.guaranteed for row in shares),
         "quotas": quotas,

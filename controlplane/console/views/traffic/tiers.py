@@ -11,16 +11,15 @@ from django.utils.translation import gettext as _
 from controlplane.accounts import roles
 from controlplane.console import amounts, rest, rule_undo, traffic_words
 from controlplane.console.amounts import PERCENT, Amount
-from controlplane.console.dialogs import Dialog, Field, Values, ask, pick, seen
+from controlplane.console.dialogs import Dialog, Values, ask, pick, seen
 from controlplane.console.guard import ASKS, actor, page
 from controlplane.console.lists import Column, listing, params_of
 from controlplane.console.traffic_units import MIB
 from controlplane.console.views.traffic.common import chosen, deployment_names, done, show
-from controlplane.traffic import owners, rule_selectors
-from controlplane.traffic.models import Tier
-from controlplane.traffic.rule_selectors import TIER_FIELDS
+from controlplane.traffic import rule_selectors, tiers_in_force
 from controlplane.traffic.services import tiers as services
 from controlplane.traffic.services.tiers import TierWish
+from controlplane.traffic.tiers_in_force import TierInForce
 
 _DAY_S = 86_400
 
@@ -33,40 +32,42 @@ def tiers(request: HttpRequest) -> HttpResponse:
     if "q" in params:
         rows = rows.filter(deployment__name__icontains=params["q"])
     columns = [Column(_("Deployment"), "deployment__name"), Column(_("Tier"), "name"), *_columns()]
-    common = [] if request.headers.get("HX-Request") else [rule_selectors.tier(name) for name in owners.TIERS]
+    common = [] if request.headers.get("HX-Request") else tiers_in_force.common()
     return show(request, "tiers", listing(rows, params, columns), "tier", common=common)
 
 
 @page(roles.OPERATOR, ASKS)
 def edit(request: HttpRequest, tier: str) -> HttpResponse:
     """Changes a tier of all deployments that have no rules of their own for it."""
-    row = rule_selectors.tier(tier)
-    return _edit(request, row, row, reverse("tiers"))
+    return _edit(request, tiers_in_force.common_one(tier), reverse("tiers"))
 
 
 @page(roles.OPERATOR, ASKS)
 def edit_of(request: HttpRequest, deployment: str, tier: str) -> HttpResponse:
     """Changes a tier of one deployment; what it begins with is what holds for it now."""
-    row = own(deployment, tier)
-    return _edit(request, row or rule_selectors.tier(tier), row, _page_of(deployment), deployment)
+    shown = tiers_in_force.one(deployment, tier)
+    return _edit(request, shown, _page_of(deployment), deployment)
 
 
 @page(roles.OPERATOR, ASKS)
 def new(request: HttpRequest, tier: str) -> HttpResponse:
     """Gives a deployment rules of its own for a tier."""
-    base = rule_selectors.tier(tier)
+    base = tiers_in_force.common_one(tier).values() | {"kv_share": None}  # as its pool has it, which is not chosen yet
 
     def do(values: Values) -> HttpResponse:
-        return _apply(
-            request, values, 0, address=(tier, chosen(values, "deployment")), before=None, url=reverse("tiers")
-        )
+        address = (tier, chosen(values, "deployment"))
+        return _apply(request, values, 0, address=address, before=None, url=reverse("tiers"), new=True)
 
     def build(values: Values) -> Dialog:
         name = values.get("deployment", "")
-        fields = [pick("deployment", _("Deployment"), name, deployment_names()), *_fields(values, base)]
+        fields = [
+            pick("deployment", _("Deployment"), name, deployment_names()),
+            *amounts.fields(_amounts(new=True), values, base),
+        ]
         title = _("Tier %(tier)s for one deployment") % {"tier": traffic_words.tier(tier)}
         path = f"deployments/{name or 'NAME'}/tiers/{tier}/"
-        call = rest.call("PUT", path, amounts.told(_amounts(), values, _stored(base)), version=0)
+        told = amounts.told(_amounts(new=True), values, base)
+        call = rest.call("PUT", path, {key: told[key] for key in told if told[key] is not None}, version=0)
         return Dialog(title, _("Save"), [], fields, call, back=reverse("tiers"))
 
     return ask(request, build, do)
@@ -75,11 +76,11 @@ def new(request: HttpRequest, tier: str) -> HttpResponse:
 @page(roles.OPERATOR, ASKS)
 def reset(request: HttpRequest, tier: str) -> HttpResponse:
     """Makes a tier of all deployments be as built in again."""
-    row = rule_selectors.tier(tier)
+    row = tiers_in_force.common_one(tier)
 
     def do(values: Values) -> HttpResponse:
         services.delete(actor=actor(request), name=tier, expected_version=seen(values))
-        back = rule_undo.gone("tier", tier, _stored(row), name=tier) if row.version else []
+        back = rule_undo.gone("tier", tier, row.values(), name=tier) if row.version else []
         return done(request, reverse("tiers"), _("The built-in rules hold again."), back)
 
     dialog = Dialog(
@@ -97,11 +98,11 @@ def reset(request: HttpRequest, tier: str) -> HttpResponse:
 @page(roles.OPERATOR, ASKS)
 def delete(request: HttpRequest, deployment: str, tier: str) -> HttpResponse:
     """Removes a deployment's own rules of a tier."""
-    row = rule_selectors.tier(tier, deployment)
+    row = tiers_in_force.own(deployment, tier)
 
     def do(values: Values) -> HttpResponse:
         services.delete(actor=actor(request), name=tier, deployment=deployment, expected_version=seen(values))
-        back = rule_undo.gone("tier", f"{deployment}/{tier}", _stored(row), name=tier, deployment=deployment)
+        back = rule_undo.gone("tier", f"{deployment}/{tier}", row.values(), name=tier, deployment=deployment)
         return done(request, reverse("tiers"), _("The rules of all deployments hold for it again."), back)
 
     dialog = Dialog(
@@ -116,16 +117,9 @@ def delete(request: HttpRequest, deployment: str, tier: str) -> HttpResponse:
     return ask(request, lambda _values: dialog, do)
 
 
-def own(deployment: str, tier: str) -> Tier | None:
-    """Returns a deployment's own rules of a tier; None = it has none."""
-    owners.check_tier(tier)
-    owners.deployment(deployment)
-    return rule_selectors.tiers(deployment=deployment).filter(name=tier).first()
-
-
-def _edit(request: HttpRequest, shown: Tier, row: Tier | None, url: str, deployment: str = "") -> HttpResponse:
-    version = row.version if row else 0
-    before = _stored(row) if row is not None and row.version else None
+def _edit(request: HttpRequest, shown: TierInForce, url: str, deployment: str = "") -> HttpResponse:
+    version = shown.version
+    before = shown.values() if version else None
 
     def do(values: Values) -> HttpResponse:
         return _apply(request, values, seen(values), address=(shown.name, deployment), before=before, url=url)
@@ -137,8 +131,8 @@ def _edit(request: HttpRequest, shown: Tier, row: Tier | None, url: str, deploym
             _("Edit tier %(tier)s") % {"tier": traffic_words.tier(shown.name)},
             _("Save"),
             [where],
-            _fields(values, shown),
-            rest.call("PUT", path, amounts.told(_amounts(), values, _stored(shown)), version=version),
+            amounts.fields(_amounts(), values, shown.values()),
+            rest.call("PUT", path, amounts.told(_amounts(), values, shown.values()), version=version),
             back=url,
             version=version,
         )
@@ -147,24 +141,17 @@ def _edit(request: HttpRequest, shown: Tier, row: Tier | None, url: str, deploym
 
 
 def _apply(
-    request: HttpRequest, values: Values, expected: int | None, *, address: tuple[str, str], before: Any, url: str
-) -> HttpResponse:
+    request: HttpRequest, values: Values, expected: int | None, *, address: tuple[str, str], before: Any, url: str,
+    new: bool = False,
+) -> HttpResponse:  # fmt: skip
     tier, deployment = address
-    wish = TierWish(**amounts.read(_amounts(), values))
+    wish = TierWish(**amounts.read(_amounts(new=new), values))
     applied = services.apply(
         actor=actor(request), name=tier, deployment=deployment, wish=wish, expected_version=expected
     )
     name = f"{deployment}/{tier}" if deployment else tier
     back = rule_undo.back("tier", name, applied, before, name=tier, deployment=deployment)
     return done(request, url, _("Saved. Gateways follow within seconds."), back)
-
-
-def _fields(values: Values, row: Tier) -> list[Field]:
-    return amounts.fields(_amounts(), values, _stored(row))
-
-
-def _stored(row: Tier) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in TIER_FIELDS}
 
 
 def _page_of(deployment: str) -> str:
@@ -188,12 +175,19 @@ def _columns() -> list[Column]:
     ]
 
 
-def _amounts() -> list[Amount]:
+def _amounts(*, new: bool = False) -> list[Amount]:
     weight = _("While several tiers wait they share seats by this: 8 gets twice what 4 gets.")
     wait = _("Then a request is refused; sooner where the deployment's target of the first token asks for it.")
     token = _("30 s and 0.25 s a token: a request of 1,000 tokens may take 280 s.")
     share = _("The most of a replica's KV tokens that this tier may hold: 80 keeps 20 for the others.")
-    queue = _("Requests that may wait in one gateway; one more is refused at once. For example 256.")
+    if new:
+        share = _(
+            "The most of a replica's KV tokens that this tier may hold. Empty = as its pool or all deployments say."
+        )
+    queue = _(
+        "Requests that may wait in one gateway. One more is refused, or takes the place of one whose tenant has more "
+        "waiting. For example 256."
+    )
     return [
         Amount("weight", _("Weight"), "", weight, 0, 1000, above=True),
         Amount("queue_most", _("Requests that may wait"), "", queue, whole=True),
@@ -201,5 +195,5 @@ def _amounts() -> list[Amount]:
         Amount("longest_wait_s", _("Longest wait for a seat"), "s", wait, 0, _DAY_S),
         Amount("total_base_s", _("A whole request may take"), "s", token, 0, _DAY_S),
         Amount("total_per_token_s", _("and for each of its tokens"), "s", "", 0, _DAY_S),
-        Amount("kv_share", _("Share of the KV cache"), "%", share, 0, 100, PERCENT, above=True),
+        Amount("kv_share", _("Share of the KV cache"), "%", share, 0, 100, PERCENT, above=True, optional=new),
     ]
