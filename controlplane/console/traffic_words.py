@@ -18,7 +18,7 @@ REFUSALS: dict[str, Promise] = {  # why a gateway gave no seat
     "expired": _("Waited too long"),
     "no_replica": _("No replica is ready"),
     "too_long": _("Longer than the KV cache"),
-    "too_many": _("More sequences than seats"),
+    "too_many": _("Answers together longer than the KV cache"),
     "shed": _("Shed by the ladder"),
     "quota": _("Over a quota"),
     "rate_limit_exceeded": _("Over a quota a minute"),
