@@ -18,6 +18,7 @@ from controlplane.domain.specs.known.row import Config
 from controlplane.domain.specs.model import ModelFacts
 
 _LONGEST_NAME = 300
+_META = ("meta-llama/", "llama-3.1", "meta-llama-3.1")  # of their own files: their owner, or none
 # words after a model's name that leave its architecture as it is
 _TUNES = ("instruct", "chat", "it", "hf", "base", "thinking", "bf16", "fp16", "original", "sft", "ft", "reasoning",
 "preview",
@@ -153,7 +154,7 @@ def _find(name: str) -> ModelFacts | None:
         )
     quantization = _quantization(name, published)
     if quantization is not None:
-        facts = replace(facts, quantization=_in_detail(quantization, facts))
+        facts = replace(facts, quantization=_in_detail(quantization, facts, name, published))
     elif "quantization_config" in config and any(word in ("bf16", "fp16") for word in _all_words(name)):
         facts = replace(facts, quantization=None)
     return replace(facts, name=name.strip(), assumptions=assumptions)
@@ -219,8 +220,11 @@ def _quantization(name: str, published: str) -> str | None:
     return described.name if described is not None else None
 
 
-def _in_detail(quantization: str, facts: ModelFacts) -> str:
-    """`fp8` of a model whose own files are FP8 in blocks is in blocks; experts alone where the files say so."""
+def _in_detail(quantization: str, facts: ModelFacts, name: str, published: str) -> str:
+    """`fp8` of a model whose own files are FP8 in blocks is in blocks; experts alone where the files say so. Meta's
+    files of the 405B keep attention in BF16 (and, which is not counted, the first and last feed-forward)."""
+    if quantization == "fp8" and published == "Llama-3.1-405B" and name.strip().lower().startswith(_META):
+        return "fp8:mlp"
     own = facts.quantization or ""
     if own.startswith(quantization):
         return own

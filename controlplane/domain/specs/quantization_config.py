@@ -10,6 +10,11 @@ from controlplane.domain.specs.fields import Fields
 
 _SMALL = 64  # groups that are looked at
 _LAYERS = 16  # that names have to name one by one before all are meant
+_NAMES = 20_000  # that are looked at
+_PLAIN_BITS = 16
+_LEFT_OUT = (
+    "ignore", "exclude_modules", "modules_to_not_convert", "ignored_layers", "llm_int8_skip_modules", "exclude",
+)  # fmt: skip
 
 
 def read(top: Fields) -> str | None:
@@ -55,17 +60,17 @@ def _integer(part: Fields, four: str) -> str:
     bits = _bits(part, 4)
     if bits not in names:
         raise part.refuse("bits", bits, "2, 3, 4 or 8")
-    return names[bits] + _group(part, 128)
+    return names[bits] + _group(part, 128) + _left_out(part)
 
 
 def _bitsandbytes(part: Fields) -> str:
     if part.values.get("load_in_8bit") is True or part.values.get("_load_in_8bit") is True:
-        return "bnb_int8"
-    return "bnb_nf4"
+        return "bnb_int8" + _left_out(part)
+    return "bnb_nf4" + _left_out(part)
 
 
 def _fp8(part: Fields) -> str:
-    return "fp8_block" if part.numbers("weight_block_size") else "fp8"
+    return ("fp8_block" if part.numbers("weight_block_size") else "fp8") + _left_out(part)
 
 
 def _mxfp4(part: Fields) -> str:
@@ -78,7 +83,7 @@ def _modelopt(part: Fields) -> str:
     if "NVFP4" in algorithm or "W4A8_AWQ" in algorithm or "FP4" in algorithm:
         return "nvfp4" + _left_out(inner, part)
     if "FP8" in algorithm:
-        return "fp8"
+        return "fp8" + _left_out(inner, part)
     found = formats.named(algorithm)
     if found is None:
         raise part.refuse("quant_algo", algorithm, "FP8, NVFP4, W4A16_AWQ or INT8")
@@ -120,39 +125,46 @@ def _scheme(part: Fields, group: Fields, weights: Fields) -> str:
     activations = group.part("input_activations")
     size = weights.number("group_size", least=-1)
     if kind == "float" and bits == 8:
-        return ("fp8_block" if weights.text("strategy") == "block" else "fp8") + _left_out(part, part)
+        return ("fp8_block" if weights.text("strategy") == "block" else "fp8") + _left_out(part)
     if kind == "float" and bits == 4:
-        return ("nvfp4" if size in (None, 16) else "mxfp4") + _left_out(part, part)
+        return ("nvfp4" if size in (None, 16) else "mxfp4") + _left_out(part)
     names = {8: "int8" if activations is not None else "int8_w8a16", 4: "int4", 3: "int3", 2: "int2"}
     if bits not in names:
         raise weights.refuse("num_bits", bits, "2, 3, 4 or 8")
     grouped = f":g{size}" if size and size > 0 and size != 128 and bits != 8 else ""
-    return names[bits] + grouped + _left_out(part, part)
+    return names[bits] + grouped + _left_out(part)
 
 
-def _left_out(inner: Fields, part: Fields) -> str:
-    """`:experts` when attention and shared experts are left out, `:mlp` when attention alone is. Names of towers and of
-    single layers don't count."""
-    for holder, name in (
-        (inner, "ignore"),
-        (inner, "exclude_modules"),
-        (part, "ignore"),
-        (part, "modules_to_not_convert"),
-    ):
-        listed = holder.values.get(name)
-        if isinstance(listed, list | tuple):
-            names = [item for item in listed[:20_000] if isinstance(item, str)]
-            names = [item for item in names if tensor_names.part(item.replace("\\", "")) != "tower"]
-            if not _names_all(names, "self_attn"):
-                return ""
-            return ":experts" if _names_all(names, "shared_expert") else ":mlp"
-    return ""
+def _left_out(*holders: Fields) -> str:
+    """`:experts` when attention and shared experts are left out, `:mlp` when attention alone is. Names of towers, norms
+    and single layers don't count."""
+    names = [name for holder in holders for name in _names_left_out(holder)]
+    names = [name for name in names if "norm" not in name and tensor_names.part(name) not in ("tower", "draft")]
+    if not _names_all([name.replace("linear_attn", "") for name in names], "attn"):
+        return ""
+    return ":experts" if _names_all(names, "shared_expert") else ":mlp"
+
+
+def _names_left_out(part: Fields) -> list[str]:
+    """The modules that a method leaves as they are, by name or pattern; each method has its own field for them."""
+    found: list[object] = []
+    for field in _LEFT_OUT:
+        listed = part.values.get(field)
+        found.extend(listed[:_NAMES] if isinstance(listed, list | tuple) else ())
+    for field in ("dynamic", "extra_config"):  # GPTQ: `-:pattern`; AutoRound: modules with bits of their own
+        rules = part.values.get(field)
+        for name, rule in list(rules.items())[:_NAMES] if isinstance(rules, Mapping) else ():
+            bits = reading.whole_number(rule.get("bits")) if isinstance(rule, Mapping) else None
+            if isinstance(name, str) and (name.startswith("-:") or (bits or 0) >= _PLAIN_BITS):
+                found.append(name.removeprefix("-:"))
+    return [name.replace("\\", "") for name in found if isinstance(name, str)]
 
 
 def _names_all(names: list[str], word: str) -> bool:
     """Whether a pattern, or as many layers as a small model has, name the part."""
     found = [item for item in names if word in item and "shared_expert_gate" not in item]
-    return any("*" in item for item in found) or len({tensor_names.layer(item + ".") for item in found}) >= _LAYERS
+    layers = {tensor_names.layer(item + ".") for item in found}
+    return None in layers or any("*" in item for item in found) or len(layers) >= _LAYERS
 
 
 def cache(top: Fields) -> str | None:
@@ -188,7 +200,7 @@ def _quark(part: Fields) -> str:
     found = formats.named("mxfp4" if dtype == "fp4" else dtype)
     if found is None:
         raise part.refuse("global_quant_config.weight.dtype", dtype, "fp8_e4m3, int8, int4 or fp4")
-    return found.name + (_left_out(part, part) if found.bits == 4 else "")
+    return found.name + _left_out(part)
 
 
 def _torchao(part: Fields) -> str:
@@ -200,7 +212,7 @@ def _torchao(part: Fields) -> str:
     found = formats.named(text.replace("Weight", " ").replace("_weight", " "))
     if found is None:
         raise part.refuse("quant_type", kind, "a type that names its bits, such as int4_weight_only")
-    return found.name
+    return found.name + _left_out(part)
 
 
 def _gguf(part: Fields) -> str:

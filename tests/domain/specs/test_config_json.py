@@ -154,6 +154,9 @@ def test_draft_layers_stand_apart() -> None:
     assert with_draft.draft_parameters > 2 * 4096 * 4096
 
 
+ATTENTION = [f"model.layers.{layer}.self_attn.{one}_proj" for layer in range(32) for one in "qkvo"]
+
+
 @pytest.mark.parametrize(
     ("quantization", "name"),
     [
@@ -187,6 +190,26 @@ def test_draft_layers_stand_apart() -> None:
         ({"quant_method": "modelopt", "quant_algo": "NVFP4",
           "exclude_modules": [f"model.layers.{layer}.self_attn.q_proj" for layer in range(32)]}, "nvfp4:mlp"),
         ({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp8_e4m3"}}}, "fp8"),
+        ({"quant_method": "fbgemm_fp8", "modules_to_not_convert": ATTENTION}, "fp8:mlp"),
+        ({"quant_method": "fp8", "ignored_layers": ATTENTION}, "fp8:mlp"),
+        ({"quant_method": "fp8", "weight_block_size": [128, 128], "modules_to_not_convert": ATTENTION},
+         "fp8_block:mlp"),
+        ({"quant_method": "fp8", "modules_to_not_convert": [f"model.layers.{n}.self_attn.q_norm" for n in range(32)]},
+         "fp8"),
+        ({"quant_method": "fp8", "modules_to_not_convert": [f"model.layers.{n}.linear_attn.a" for n in range(32)]},
+         "fp8"),
+        ({"quant_method": "modelopt", "quant_algo": "FP8", "exclude_modules": ATTENTION}, "fp8:mlp"),
+        ({"quant_method": "awq", "bits": 4, "group_size": 64, "modules_to_not_convert": ["self_attn"]},
+         "int4_awq:g64:mlp"),
+        ({"quant_method": "awq", "bits": 4, "modules_to_not_convert": ["visual"]}, "int4_awq"),
+        ({"quant_method": "gptq", "bits": 4, "dynamic": {"-:.*self_attn.*": {}}}, "int4_gptq:mlp"),
+        ({"quant_method": "gptq", "bits": 4, "dynamic": {"+:.*self_attn.*": {"bits": 8}}}, "int4_gptq"),
+        ({"quant_method": "auto-round", "bits": 4, "extra_config": {name: {"bits": 16} for name in ATTENTION}},
+         "int4_gptq:mlp"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True, "llm_int8_skip_modules": ATTENTION}, "bnb_nf4:mlp"),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True, "llm_int8_skip_modules": ["lm_head"]}, "bnb_nf4"),
+        ({"quant_method": "quark", "exclude": ATTENTION, "global_quant_config": {"weight": {"dtype": "fp8_e4m3"}}},
+         "fp8:mlp"),
         ({"quant_method": "torchao", "quant_type": {"default": {"_type": "Int4WeightOnlyConfig"}}}, "int4"),
         (None, None),
     ],

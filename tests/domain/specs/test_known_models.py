@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain.specs import known_models
+from controlplane.domain.specs import known_models, precision
 from controlplane.domain.specs.model import ModelFacts
 
 # parameters as the model's own page or files state them, in thousands where only a rounded figure is known
@@ -166,3 +166,10 @@ def test_the_limit_is_that_of_the_models_own_config(name: str, limit: int) -> No
 @pytest.mark.parametrize(("written", "meant"), [("llama-3_1-8b", "Llama-3.1-8B"), ("internvl2.5-8b", "InternVL2_5-8B")])
 def test_a_sign_below_stands_for_a_dot_or_a_dash(written: str, meant: str) -> None:
     assert found(written).parameters == found(meant).parameters
+
+
+def test_metas_fp8_files_keep_attention_as_it_is_and_those_of_others_do_not() -> None:
+    found = [known_models.find(f"{owner}/Llama-3.1-405B-Instruct-FP8") for owner in ("meta-llama", "nvidia")]
+    metas, others = (one for one in found if one is not None)
+    sizes = [precision.parse(None, None, None, one).weight_bytes(one) for one in (metas, others)]
+    assert sizes[0] - sizes[1] == metas.attention_parameters
