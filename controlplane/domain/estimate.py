@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from controlplane.domain import estimate_assumptions
 from controlplane.domain.errors import RefusedError
-from controlplane.domain.footprint import cards, engine_rules, launchers, widths
+from controlplane.domain.footprint import card_formats, cards, engine_rules, launchers, widths
 from controlplane.domain.footprint.cards import Card
 from controlplane.domain.footprint.engine_rules import EngineRules, Version
 from controlplane.domain.ledger import result, setup
@@ -124,13 +124,13 @@ def read_setup(case: Mapping[str, object]) -> Setup:
         given.text("dtype") or None, given.text("quantization") or None, given.text("kv_cache_dtype") or None, facts
     )
     wishes = _wishes(given)
-    rules = _rules(given, facts, wishes)
-    wishes = _with_ranks(given, wishes, facts, kinds, rules)
     total_gib = given.ratio("gpu_memory_total_gib", most=_LARGEST_CARD_GIB)
     if total_gib is not None and total_gib < _SMALLEST_CARD_GIB:
         right = f"GiB of one accelerator, from {_SMALLEST_CARD_GIB} to {_LARGEST_CARD_GIB:g}"
         raise given.refuse("gpu_memory_total_gib", total_gib, right)
     card = cards.resolve(given.text("gpu") or None, total_gib, needed=wishes.kv_cap_bytes is None)
+    rules = _rules(given, facts, wishes, card)
+    wishes = _with_ranks(given, wishes, facts, kinds, rules)
     wishes = _with_launcher(given, wishes, facts, kinds, card)
     return setup.resolve(facts, kinds, card, rules, replace(wishes, notes=(*wishes.notes, *_other_engine(given))))
 
@@ -216,13 +216,19 @@ def _is_same(known: ModelFacts, described: ModelFacts) -> bool:
     return same and abs(known.parameters / described.parameters - 1) < 0.05
 
 
-def _rules(given: Fields, facts: ModelFacts, wishes: Wishes) -> EngineRules:
+def _rules(given: Fields, facts: ModelFacts, wishes: Wishes, card: Card) -> EngineRules:
     version = given.values.get("vllm_version")
     text = given.text("vllm_version") if version is not None else ""
     if not engine_rules.names_a_build(text):
         raise given.refuse("vllm_version", text, "a version such as 0.11.0, or null where it is not known")
     oldest = max((young for name, young in _YOUNG_FAMILIES if name in facts.family), default=(0, 0, 0))
-    return engine_rules.rules_for(text, given.text("engine"), utilization=wishes.utilization, oldest_for_model=oldest)
+    return engine_rules.rules_for(
+        text,
+        given.text("engine"),
+        utilization=wishes.utilization,
+        oldest_for_model=oldest,
+        capability=card_formats.capability_of(card.facts),
+    )
 
 
 def _wishes(given: Fields) -> Wishes:

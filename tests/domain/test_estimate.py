@@ -264,3 +264,14 @@ def test_learned_constants_hold_on_sources_they_do_not_come_from(
 def test_engines_other_than_vllm_are_told_by_whose_rules_they_were_summed_up(engine: str, told: bool) -> None:
     found: Any = estimate.estimate(make_case(engine=engine))
     assert any("by the rules of vLLM" in one for one in found["assumptions"]) == told
+
+
+def test_an_old_card_runs_the_old_engine_where_no_other_is_named() -> None:
+    old = {"model": "Qwen/Qwen2.5-3B-Instruct", "gpu": "T4", "vllm_version": "0.8.5", "max_model_len": 32768}
+    unsaid, named = (estimate.estimate(make_case(**old, engine=engine)) for engine in (None, "V0"))
+    assert unsaid["kv_cache_gib"] == named["kv_cache_gib"]
+    notes = unsaid["assumptions"]
+    assert isinstance(notes, list)
+    assert [note for note in notes if note.startswith("engine is not given")] == [
+        "engine is not given; V0 was taken: vLLM ran cards below compute capability 8.0 with it before 0.10.2."
+    ]

@@ -13,7 +13,7 @@ from controlplane.deployments.services import fleet_cards, ledgers
 from controlplane.deployments.services.fleet_cards import Standing
 from controlplane.domain.capacity.policy import Policy
 from controlplane.domain.errors import RefusedError
-from controlplane.domain.footprint import cards, engine_rules
+from controlplane.domain.footprint import card_formats, cards, engine_rules
 from controlplane.domain.ledger import setup
 from controlplane.domain.ledger.corrections import Correction, CorrectionKey
 from controlplane.domain.ledger.setup import GIB, Wishes
@@ -38,11 +38,15 @@ def of(inputs: Inputs, subject: Subject, asked: Asked, standing: Standing | None
     _check_draft(facts, inputs)
     _check_pool(inputs)
     stored = inputs.quantization or subject.quantization or None
+    hardware = _hardware(inputs, standing)
     question = Question(
         model=facts,
         precision=precision.parse(inputs.dtype or subject.dtype or None, stored, inputs.kv_cache_dtype or None, facts),
-        hardware=_hardware(inputs, standing),
-        rules=engine_rules.rules_for(inputs.vllm_version or standing.engine_version or None, utilization=None),
+        hardware=hardware,
+        rules=engine_rules.rules_for(
+            inputs.vllm_version or standing.engine_version or None,
+            capability=card_formats.capability_of(hardware.accelerator),
+        ),
         load=Load(asked.workload(), asked.peak_requests_per_s),
         purpose="offline" if inputs.purpose == "offline" else "interactive",
         wishes=_wishes(inputs, asked),

@@ -20,7 +20,7 @@ from controlplane.deployments.models import Engine, LedgerRow
 from controlplane.deployments.services import model_facts
 from controlplane.domain.desired import SettingValue, attention_copies
 from controlplane.domain.errors import RefusedError
-from controlplane.domain.footprint import cards, engine_rules
+from controlplane.domain.footprint import card_formats, cards, engine_rules
 from controlplane.domain.footprint.cards import Card
 from controlplane.domain.ledger import corrections, measured, one_request, result, setup
 from controlplane.domain.ledger.corrections import Comparison, Correction, CorrectionKey
@@ -165,11 +165,12 @@ def _setup(
         _text(settings, "kv_cache_dtype"),
         known.facts,
     )
-    rules = engine_rules.rules_for(make.engine_version or None)
+    card = _card(make)
+    rules = engine_rules.rules_for(make.engine_version or None, capability=card_formats.capability_of(card.facts))
     _check_experts(known.facts, settings)
     asked = _wishes(settings, spec, make, mean)
     facts, wishes = copy_ledger.with_copies(known.facts, asked, rules, attention_copies(settings))
-    return setup.resolve(facts, kinds, _card(make), rules, wishes)
+    return setup.resolve(facts, kinds, card, rules, wishes)
 
 
 def _check_experts(facts: ModelFacts, settings: Mapping[str, SettingValue]) -> None:

@@ -33,7 +33,7 @@ def as_calculated(
     and "" elsewhere."""
     if kinds.dtype_asked or kinds.plain_dtype == "fp32":
         return kinds, ""
-    capability = _capability(card)
+    capability = capability_of(card)
     has_bf16 = capability is None or capability >= _LEAST_OF_BF16
     unstable = family in _UNSTABLE_IN_FP16 and rules.version >= _REFUSES_UNSTABLE_FROM
     if kinds.plain_dtype == "bf16" and not has_bf16:
@@ -62,7 +62,7 @@ def refusal(kinds: Precision, family: str, card: AcceleratorFacts | None, rules:
         return f"{family} does not run in FP16, which is too narrow for it: the engine refuses it. Set dtype bfloat16."
     if card is None:
         return ""
-    capability = _capability(card)
+    capability = capability_of(card)
     if capability is None:
         found = precisions.support(kinds, card)
         return found.why if found.level == "none" else ""
@@ -96,7 +96,8 @@ def least_capability(weights: Format, rules: EngineRules) -> float:
     return weights.least_capability
 
 
-def _capability(card: AcceleratorFacts | None) -> float | None:
+def capability_of(card: AcceleratorFacts | None) -> float | None:
+    """The compute capability of an NVIDIA card as a number, None for others and where it is not known."""
     if card is None or card.vendor.lower() != "nvidia":
         return None
     try:

@@ -17,6 +17,8 @@ NEWEST: Version = (0, 32, 0)
 _LATEST_KNOWN = (0, 33)
 BEFORE_092: Version = (0, 12, 0)  # a version of the middle of the time in which 0.90 was the default utilization
 _V0_USUAL: Version = (0, 7, 0)
+_LEAST_OF_V1 = 8.0  # compute capability that V1 asked for until 0.10.2
+_OLD_CARDS = "engine is not given; V0 was taken: vLLM ran cards below compute capability 8.0 with it before 0.10.2."
 _NUMBER = re.compile(r"(?<!\d)v?(\d{1,3})\.(\d{1,3})(?:\.(\d{1,4}))?")
 _BUILDS = re.compile(
     r"(?i)\b(?:fork|nightly|main|master|trunk|head|dev|latest|newest|recent|old|source|custom|build|docker|image|wheel|"
@@ -62,6 +64,12 @@ class EngineRules:
     def windows_save_memory(self) -> bool:
         """Whether layers with a sliding window hold only their window; before, they held whole requests."""
         return self.generation == "V1" and self.version >= (0, 9, 1)
+
+    def chunks_save_memory(self, *, eagle: bool = False) -> bool:
+        """Whether layers with chunked attention hold only their chunk: from 0.9.2, not from 0.10.1 on, for its latency
+        (vllm#21761), and again since vllm#29627, which 0.13 has for certain and 0.12 perhaps. Never beside EAGLE."""
+        held = (0, 9, 2) <= self.version < (0, 10, 1) or self.version >= (0, 13, 0)
+        return self.generation == "V1" and held and not eagle
 
     @property
     def batches_in_flight(self) -> int:
@@ -173,11 +181,13 @@ def rules_for(
     *,
     utilization: float | None = None,
     oldest_for_model: Version = (0, 0, 0),
+    capability: float | None = None,
 ) -> EngineRules:
     """The rules of a version; without one, those of the newest that agrees with the rest that is known.
 
     `utilization` 0.90 without a version hints at a time before 0.23, where 0.90 was the default, unless the model
-    needs a younger engine (`oldest_for_model`).
+    needs a younger engine (`oldest_for_model`). `capability` is the compute capability of an NVIDIA card: those below
+    8.0 ran V0 until 0.10.2 (vllm#23614, vllm#24022; two starts of 0.8.5 on a 2080 Ti).
     """
     version = parse_version(version_text) if version_text else None
     asked = (engine or "").strip().upper()
@@ -187,6 +197,8 @@ def rules_for(
             generation = "V0"
         elif asked == "V1":
             generation = "V1"
+        elif capability is not None and capability < _LEAST_OF_V1 and (0, 8, 0) <= version < (0, 10, 2):
+            return EngineRules(version, "V0", _OLD_CARDS)
         return EngineRules(version, generation, _of_later(version))
     why = f"vllm_version {shown(version_text)} names no version" if version_text else "vllm_version is not given"
     if asked == "V0":

@@ -21,12 +21,14 @@ _LONGEST = 1_000_000_000_000  # bound of the search for the longest request, in 
 
 @dataclass(frozen=True, slots=True)
 class KvGroup:
-    """Layers that share one block table. `block_tokens` is 0 for states, which take `state_blocks` a request."""
+    """Layers that share one block table. `block_tokens` is 0 for states, which take `state_blocks` a request;
+    `chunked`: the window is a chunk, which begins with a block."""
 
     layers: int
     block_tokens: int
     window_tokens: int | None = None
     state_blocks: int = 0
+    chunked: bool = False
 
     def blocks(self, length_tokens: int, in_flight_tokens: int) -> int:
         """Blocks that one request of `length_tokens` takes of the pool at most."""
@@ -34,6 +36,8 @@ class KvGroup:
             return self.state_blocks
         if self.window_tokens is None:
             return -(-length_tokens // self.block_tokens)
+        if self.chunked:
+            return -(-min(self.window_tokens + in_flight_tokens, length_tokens) // self.block_tokens)
         kept = min(self.window_tokens - 1 + in_flight_tokens, length_tokens)
         return -(-kept // self.block_tokens) + 1  # a window seldom begins with its block
 
@@ -116,7 +120,8 @@ def layout(
         padded += count * size - bucket.layers
         tokens = _block_of(bucket, block, page)
         blocks = rules.state_blocks_a_request if bucket.recurrent else 0
-        groups.extend(KvGroup(size, tokens, bucket.window_tokens, blocks) for _ in range(count))
+        chunked = bucket.kind == "chunked"
+        groups.extend(KvGroup(size, tokens, bucket.window_tokens, blocks, chunked) for _ in range(count))
     return KvLayout(size * page, tuple(groups), in_flight, null_blocks, padded)
 
 

@@ -47,17 +47,20 @@ def buckets(
     rules: EngineRules,
     stages: int = 1,
     draft_tokens: int = 0,
+    eagle: bool = False,
 ) -> tuple[KvBucket, ...]:
     """What one rank of the fullest pipeline stage keeps, in buckets of layers that are alike.
 
     `draft_tokens` is how many tokens speculation proposes: the convolution window of recurrent layers grows by them.
+    `eagle`: whether a draft shares the model's cache, beside which chunks are not cut off.
     """
     found: dict[KvBucket, int] = {}
     for kind in layers:
         if kind.kind in _STATELESS or not kind.count:
             continue
         count = ceil(kind.count / stages)
-        for bucket in _of_layer(kind, tensor_parallel, precision, rules, draft_tokens):
+        windowed = _is_windowed(kind, rules, eagle)
+        for bucket in _of_layer(kind, tensor_parallel, precision, rules, draft_tokens=draft_tokens, windowed=windowed):
             found[bucket] = found.get(bucket, 0) + count
     return tuple(KvBucket(b.kind, n, b.token_bytes, b.state_bytes, b.window_tokens) for b, n in found.items())
 
@@ -67,8 +70,20 @@ def local_heads(kv_heads: int, tensor_parallel: int) -> int:
     return max(1, kv_heads // tensor_parallel)
 
 
+def _is_windowed(layer: Layers, rules: EngineRules, eagle: bool) -> bool:
+    if layer.kind == "chunked":
+        return rules.chunks_save_memory(eagle=eagle)
+    return layer.kind == "sliding" and rules.windows_save_memory
+
+
 def _of_layer(
-    layer: Layers, tensor_parallel: int, precision: KvPrecision, rules: EngineRules, draft_tokens: int
+    layer: Layers,
+    tensor_parallel: int,
+    precision: KvPrecision,
+    rules: EngineRules,
+    *,
+    draft_tokens: int,
+    windowed: bool,
 ) -> list[KvBucket]:
     if layer.kind in _RECURRENT:
         state = layer.state or StateShape(0, 0)
@@ -78,9 +93,7 @@ def _of_layer(
     heads = local_heads(layer.kv_heads, tensor_parallel)
     value_dim = layer.head_dim if layer.value_head_dim is None else layer.value_head_dim
     token_bytes = heads * (precision.vector_bytes(layer.head_dim) + precision.vector_bytes(value_dim))
-    # chunked attention holds whole requests: the engine keeps its window saving off by default, for speed
-    windowed = layer.kind == "sliding" and rules.windows_save_memory
-    kind: AttentionKind = "sliding" if windowed else "full"
+    kind: AttentionKind = layer.kind if windowed else "full"
     return [KvBucket(kind, 0, token_bytes, window_tokens=layer.window_tokens if windowed else None)]
 
 

@@ -101,3 +101,21 @@ def test_at_first_large_cards_were_known_by_name() -> None:
 def test_a_version_that_says_nothing_or_is_not_known_yet_is_told(text: str | None, said: str) -> None:
     assert rules_for(text).assumption.startswith(said)
     assert bool(rules_for(text).assumption) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("version", "engine", "capability", "generation"),
+    [
+        ("0.8.5", None, 7.5, "V0"),
+        ("0.10.1", None, 7.0, "V0"),
+        ("0.10.2", None, 7.5, "V1"),
+        ("0.8.5", None, 8.0, "V1"),
+        ("0.8.5", None, None, "V1"),
+        ("0.8.5", "V1", 7.5, "V1"),
+        ("0.7.3", None, 7.5, "V0"),
+    ],
+)
+def test_cards_before_ampere_ran_v0_until_0_10_2(
+    version: str, engine: str | None, capability: float | None, generation: str
+) -> None:
+    assert rules_for(version, engine, capability=capability).generation == generation

@@ -142,3 +142,12 @@ def test_gemma_3_carries_what_its_engine_logged() -> None:
     layout = make_layout(model, rules_for("0.11.0"), batched_tokens=8192)
     assert 89_994 // len(layout.groups) * layout.block_tokens == 205_696
     assert 89_994 / layout.blocks_for(4096) == pytest.approx(50.05, abs=0.005)
+
+
+def test_a_chunk_begins_with_a_block() -> None:
+    facts = known_models.find("meta-llama/Llama-4-Scout-17B-16E-Instruct")
+    assert facts is not None
+    found = make_layout(facts, rules_for("0.32.0"), tensor_parallel=8, batched_tokens=8192)
+    of_full, of_chunks = 12 * 512 * 1_000_000, 36 * 512 * (8192 + 2 * 8192)
+    assert found.needed_bytes(1_000_000) == of_full + of_chunks
+    assert found.needed_bytes(16) == 48 * 512 * 16

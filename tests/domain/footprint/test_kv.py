@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,3 +82,29 @@ def test_ranks_together_hold_at_least_the_whole_cache(ranks: int, layers: int, h
     part = token_bytes(kv.buckets(model, tensor_parallel=ranks, precision=BF16, rules=NEW))
     assert whole <= part * ranks
     assert (whole == part * ranks) is (ranks <= 8)
+
+
+def make_chunked() -> tuple[Layers, ...]:
+    """Llama 4 Scout."""
+    return (
+        Layers("full", 12, kv_heads=8, head_dim=128),
+        Layers("chunked", 36, kv_heads=8, head_dim=128, window_tokens=8192),
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "eagle", "cut"),
+    [
+        ("0.9.1", False, False),
+        ("0.9.2", False, True),
+        ("0.10.0", False, True),
+        ("0.10.1", False, False),  # off for its latency
+        ("0.11.2", False, False),
+        ("0.13.0", False, True),
+        ("0.32.0", False, True),
+        ("0.32.0", True, False),
+    ],
+)
+def test_chunked_attention_holds_its_chunk_where_the_engine_cuts_it_off(version: str, eagle: bool, cut: bool) -> None:
+    found = kv.buckets(make_chunked(), tensor_parallel=8, precision=BF16, rules=rules_for(version), eagle=eagle)
+    assert ("chunked" in {bucket.kind for bucket in found}) is cut
