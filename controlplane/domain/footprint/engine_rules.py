@@ -18,7 +18,6 @@ _LATEST_KNOWN = (0, 33)
 BEFORE_092: Version = (0, 12, 0)  # a version of the middle of the time in which 0.90 was the default utilization
 _V0_USUAL: Version = (0, 7, 0)
 _LEAST_OF_V1 = 8.0  # compute capability that V1 asked for until 0.10.2
-_OLD_CARDS = "engine is not given; V0 was taken: vLLM ran cards below compute capability 8.0 with it before 0.10.2."
 _NUMBER = re.compile(r"(?<!\d)v?(\d{1,3})\.(\d{1,3})(?:\.(\d{1,4}))?")
 _BUILDS = re.compile(
     r"(?i)\b(?:fork|nightly|main|master|trunk|head|dev|latest|newest|recent|old|source|custom|build|docker|image|wheel|"
@@ -198,7 +197,8 @@ def rules_for(
         elif asked == "V1":
             generation = "V1"
         elif capability is not None and capability < _LEAST_OF_V1 and (0, 8, 0) <= version < (0, 10, 2):
-            return EngineRules(version, "V0", _OLD_CARDS)
+            reason = "V0 was taken, as engine is not given: before 0.10.2 vLLM ran cards below compute capability 8.0 with it."
+            return EngineRules(version, "V0", reason)
         return EngineRules(version, generation, _of_later(version))
     why = f"vllm_version {shown(version_text)} names no version" if version_text else "vllm_version is not given"
     if asked == "V0":
