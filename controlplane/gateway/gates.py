@@ -154,9 +154,13 @@ class Gates:
 
     @staticmethod
     def _end_of(live: Live) -> float:
-        """It grows with what the request has brought so far."""
-        tier = live.gate.admission.policy.tiers[live.ticket.tier]
+        """It grows with what the request has brought so far; a plain answer, which shows nothing of that, may take as
+        long as the longest that there can be, unless its client or its engine limits it."""
+        gate = live.gate
+        tier = gate.admission.policy.tiers[live.ticket.tier]
         tokens = max(live.ticket.tokens, live.ticket.held_tokens, LIMIT_TOKENS_LEAST)
+        if not live.wants_stream and gate.sizes.may_go_on(live.ask):
+            tokens = max(tokens, gate.context_tokens)
         live.ends_at = live.arrived_at + total_limit_s(tier, tokens)
         return live.ends_at
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from controlplane.domain.admission.ticket import Ticket
 from controlplane.domain.routing import RoutedKey
+from controlplane.gateway.asks import Ask
 from controlplane.gateway.gate import Gate
 from controlplane.gateway.relay import Relay
 from controlplane.lib import histograms
@@ -110,6 +111,7 @@ class Live:
 
     __slots__ = (
         "arrived_at",
+        "ask",
         "ends_at",
         "events_counted",
         "events_looked_at",
@@ -125,16 +127,15 @@ class Live:
         "wants_stream",
     )
 
-    def __init__(
-        self, key: RoutedKey, gate: Gate, series: Series, relay: Relay, ticket: Ticket, *, wants_stream: bool
-    ) -> None:
+    def __init__(self, key: RoutedKey, gate: Gate, series: Series, relay: Relay, ticket: Ticket, ask: Ask) -> None:
         self.key = key
         self.gate = gate
         self.series = series
         self.relay = relay
         self.ticket = ticket
         self.replica_id = ticket.replica_id
-        self.wants_stream = wants_stream
+        self.ask = ask
+        self.wants_stream = ask.stream
         self.arrived_at = ticket.arrived_at
         self.ends_at = 0.0  # worked out when it is looked at first
         self.events_counted = 0
@@ -190,10 +191,10 @@ class Meter:
         self.series: dict[tuple[str, str], Series] = {}  # (deployment, replica id; "" when none was reached)
         self.live: set[Live] = set()
 
-    def began(self, key: RoutedKey, gate: Gate, relay: Relay, ticket: Ticket, *, wants_stream: bool) -> Live:
+    def began(self, key: RoutedKey, gate: Gate, relay: Relay, ticket: Ticket, ask: Ask) -> Live:
         """Notes that a replica works on a request."""
         series = self._series_of(gate.name, ticket.replica_id)
-        live = Live(key, gate, series, relay, ticket, wants_stream=wants_stream)
+        live = Live(key, gate, series, relay, ticket, ask)
         self.live.add(live)
         return live
 

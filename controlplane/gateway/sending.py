@@ -151,7 +151,7 @@ class Sender:
             elsewhere = partial(self._may_go_elsewhere, call, replica.id)
         strip_usage = ask.stream and not ask.usage_wanted
         relay = call.relay = Relay(call.client, own, elsewhere, stream=ask.stream, strip_usage=strip_usage)
-        live = meter.began(call.key, call.gate, relay, call.ticket, wants_stream=ask.stream)
+        live = meter.began(call.key, call.gate, relay, call.ticket, ask)
         try:
             await relay.run(connection, request)
         except asyncio.CancelledError:

@@ -67,6 +67,10 @@ class Sizes:
             return COMPLETION_DEFAULTS.get(self.engine)
         return named
 
+    def may_go_on(self, ask: Ask) -> bool:
+        """Returns whether nothing but the end of the context limits its answers."""
+        return ask.path != EMBEDDINGS and self.limit(ask) is None
+
     def output(self, ask: Ask, tenant: str, most: int | None) -> tuple[int, bool]:
         """Returns the tokens that each of its answers may have, and whether that is no guess."""
         limit = self.limit(ask)

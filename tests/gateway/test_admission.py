@@ -265,6 +265,25 @@ async def test_a_request_that_takes_too_long_is_ended(
     is_at_rest(gateway)
 
 
+async def test_a_plain_answer_that_nothing_limits_may_take_as_long_as_the_longest(
+    start_gateway: StartGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controlplane.gateway.gates.total_limit_s", lambda tier, tokens: tokens / 20_000)
+    free, hold = make_held()
+    async with Engine(hold) as engine:
+        made = make_seats(engine.url, seats=8, tokens=900_000)
+        replicas = tuple(replace(one, max_model_len=600_000) for one in made.replicas)
+        gateway = await start_gateway(make_snapshot(replace(made, replicas=replicas)))
+        unlimited = asyncio.create_task(gateway.chat())
+        limited, stream = await asyncio.gather(gateway.chat(max_tokens=600), gateway.chat(stream=True))
+        assert (limited.code, stream.code) == ("request_timeout", "request_timeout")
+        (live,) = gateway.process.meter.live
+        assert live.ends_at == live.arrived_at + 30
+        free.set()
+        assert (await unlimited).status == 200
+    is_at_rest(gateway)
+
+
 async def test_a_deployment_that_is_removed_tells_those_that_wait(start_gateway: StartGateway) -> None:
     free, hold = make_held()
     async with Engine(hold) as engine:

@@ -178,6 +178,7 @@ def _routed(row: Replica, deployment: Deployment, spec: Mapping[str, Any], node:
         max_num_seqs=_times(copies, seats),
         engine_version=str(row.facts.get("engine_version") or ""),
         takes_priority=settings.get("scheduling_policy") == "priority",
+        max_model_len=_positive(settings.get("max_model_len")) or _positive(_predicted(row).get("max_model_len")),
     )
 
 
@@ -186,7 +187,7 @@ def _room(row: Replica, settings: Mapping[str, Any]) -> tuple[int | None, int | 
 
     A hybrid's predicted tokens are no capacity: its seats are bounded by the ledger's ceiling instead.
     """
-    predicted: Mapping[str, Any] = getattr(row, "predicted", None) or {}
+    predicted = _predicted(row)
     tokens = _positive(row.facts.get("kv_cache_tokens")) or _positive(predicted.get("capacity_tokens"))
     seats = _positive(settings.get("max_num_seqs")) or _positive(predicted.get("max_num_seqs"))
     ceiling = _positive(getattr(row, "ceiling", None))
@@ -194,6 +195,11 @@ def _room(row: Replica, settings: Mapping[str, Any]) -> tuple[int | None, int | 
         each = max(1, ceiling // (_positive(settings.get("data_parallel_size")) or 1))  # the row's is of all copies
         seats = each if seats is None else min(seats, each)
     return tokens, seats
+
+
+def _predicted(row: Replica) -> Mapping[str, Any]:
+    predicted: Mapping[str, Any] = getattr(row, "predicted", None) or {}
+    return predicted
 
 
 def _times(copies: int, value: int | None) -> int | None:

@@ -57,11 +57,12 @@ class Breaker:
 
 BACK_PRESSURE = frozenset({429, 503})
 ELSEWHERE = BACK_PRESSURE | {500, 502}
+NOT_ITS_FAULT = BACK_PRESSURE | {501, 504}  # it can't do this, or the work took too long
 
 
 def is_failure(status: int) -> bool:
     """Returns whether an answer's status is the replica's own fault."""
-    return status >= 500 and status != 503
+    return status >= 500 and status not in NOT_ITS_FAULT
 
 
 def is_back_pressure(status: int) -> bool:

@@ -102,6 +102,14 @@ def test_what_neither_settings_nor_engine_say_is_taken_from_the_replica_s_ledger
     assert routed_room() == (2 * 50_000, 2 * 256)
 
 
+def test_the_context_length_is_that_of_the_settings_or_of_the_ledger() -> None:
+    make_ledger(make_ready(), max_model_len=8192)
+    for settings, length in (({}, 8192), ({"max_model_len": 4096}, 4096), ({"max_model_len": "8k"}, 8192)):
+        Revision.objects.update(spec={**Revision.objects.get().spec, "settings": settings})
+        (routed,) = documents.build_snapshot(NOW).content.deployments["chat"].replicas
+        assert routed.max_model_len == length
+
+
 def test_a_hybrid_s_predicted_tokens_are_no_capacity_and_the_ledger_s_ceiling_bounds_its_seats() -> None:
     make_ledger(make_ready(), max_num_seqs=256, kv_cache_tokens=50_000, capacity_tokens=None)
     assert routed_room() == (None, 24)

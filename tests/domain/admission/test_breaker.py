@@ -30,7 +30,10 @@ def test_one_success_forgets_the_failures() -> None:
         breaker.succeeded("r0")
 
 
-@pytest.mark.parametrize(("status", "fails"), [(200, False), (400, False), (429, False), (503, False), (500, True)])
+@pytest.mark.parametrize(
+    ("status", "fails"),
+    [(one, one in (500, 502, 520)) for one in (200, 400, 404, 429, 500, 501, 502, 503, 504, 520)],
+)
 def test_only_the_replicas_own_faults_count(status: int, fails: bool) -> None:
     assert is_failure(status) is fails
 
