@@ -22,6 +22,7 @@ from controlplane.gateway.quotas import Quotas
 from controlplane.gateway.routes import Routes
 from controlplane.gateway.signals import NOTHING, EngineSample
 from controlplane.gateway.sizes import SEQUENCES_MOST
+from controlplane.lib.upstream_connection import UpstreamError
 
 STALLED_REST_S = 5.0
 LIMIT_TOKENS_LEAST = 4096  # so many tokens any request may take time for: its estimate may be far too low
@@ -136,6 +137,13 @@ class Gates:
             live.relay.stop(timed_out(now - live.arrived_at))
         return seconds
 
+    def _give_up(self, gate: Gate, replica_id: str) -> None:
+        """Has another replica asked what one gets nowhere with."""
+        failure = UpstreamError("stalled", "The replica makes no progress.")
+        for live in self._meter.live:
+            if live.gate is gate and live.replica_id == replica_id:
+                live.relay.give_up(failure)
+
     @staticmethod
     def _grow(live: Live, reached: int) -> None:
         gate, ticket = live.gate, live.ticket
@@ -192,6 +200,7 @@ class Gates:
             # a long plain answer looks like none at all; where there is no other replica it is better waited for
             if stalled and (streams or len(gate.targets) > 1):
                 gate.admission.rest(replica_id, now + STALLED_REST_S)
+                self._give_up(gate, replica_id)
             cache = gate.caches.of(replica_id)
             reserved = place.ledger.reserved_tokens + place.elsewhere_tokens - cache.unseen_tokens
             changed |= cache.look(reserved, sample.kv_usage, place.whole_tokens)

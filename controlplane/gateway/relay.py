@@ -202,6 +202,12 @@ class Relay:
         else:
             self._answer(error)
 
+    def give_up(self, failure: UpstreamError) -> None:
+        """The replica gets nowhere with it: another one is asked where nothing has reached the client."""
+        if self.outcome == "open" and not self.status and self._goes_elsewhere():
+            self.failure = failure
+            self._abort()
+
     def _goes_elsewhere(self) -> bool:
         """Ends the exchange where another replica is to be asked instead."""
         if self._may_go_elsewhere is None or not self._may_go_elsewhere():

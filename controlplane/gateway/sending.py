@@ -4,8 +4,8 @@ Guarantees
     A request is sent only while it holds a seat and KV tokens, and gives both back however it ends: whole answer,
     client gone, failure, time limit, cancelled.
     Tried again, while the client has got nothing: once on a fresh connection what a pooled one that turns out to be
-    closed can't have brought to the engine; once on another replica what the first refused, dropped, failed at
-    (500, 502, an engine that died, what is no answer at all) or had too much to do for (429, 503). Never what is the
+    closed can't have brought to the engine; once on another replica what the first refused, dropped, made no progress
+    with (`Gates`), failed at (500, 502, an engine that died, what is no answer at all) or had too much to do for (429, 503). Never what is the
     client's own error, nor what took too long: that would only double the work. A request that kills engines kills two.
 """
 
@@ -162,7 +162,7 @@ class Sender:
                 meter.dropped(live)
             elif relay.outcome == "elsewhere":
                 broken = relay.failure is not None or relay.at_fault
-                meter.dropped(live, "broken" if broken else str(relay.upstream_status))
+                meter.dropped(live, _why_elsewhere(relay, broken))
                 call.gate.answered(live.replica_id, relay.upstream_status, broken, relay.ended_at)
                 call.relay, call.used_tokens = None, 0
             else:
@@ -192,6 +192,12 @@ class Sender:
                     gate.learn_prefill(call.ticket, relay.first_at)
         elif relay.upstream_status >= 400:
             call.used_tokens = 0
+
+
+def _why_elsewhere(relay: Relay, broken: bool) -> str:
+    if relay.failure is not None and relay.failure.code == "stalled":
+        return "stalled"
+    return "broken" if broken else str(relay.upstream_status)
 
 
 def _is_stale(failure: UpstreamError) -> bool:

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 HEAD_LIMIT_BYTES = 256 * 1024
 
-FailureCode = Literal["connect", "closed", "protocol"]
+FailureCode = Literal["connect", "closed", "protocol", "stalled"]
 
 
 class UpstreamError(Exception):

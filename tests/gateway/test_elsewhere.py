@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -52,6 +54,39 @@ def keep_no_seats(gateway: Running) -> Admission:
     admission = gate_of(gateway).admission
     admission.set_policy(replace(admission.policy, kept_seats=0), 0.0)
     return admission
+
+
+async def test_what_a_replica_makes_no_progress_with_is_asked_of_another_one(
+    start_gateway: StartGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controlplane.domain.admission.breaker.STREAM_STALL_S", 0.5)
+    over = asyncio.Event()
+
+    async def stall(request: Request, peer: Peer) -> None:
+        if request.json.get("max_tokens") == 7:
+            await peer.send(STREAM_HEAD, chunk(event()))
+            await over.wait()
+            peer.cut()
+        else:
+            await peer.wait_until_closed()
+
+    async with Engine(stall) as bad, Engine() as good:
+        gateway = await start_gateway(make_snapshot(make_deployment(bad.url, good.url)))
+        admission = keep_no_seats(gateway)
+        admission.rest("r1", math.inf)
+        (stays,) = await ask_some(gateway, 1, stream=True, max_tokens=7)
+        tasks = await ask_some(gateway, 1, stream=True) + await ask_some(gateway, 1)
+        await until(lambda: len(bad.requests) == 3)
+        admission.rest("r1", 0.0)
+        answers = await asyncio.gather(*tasks)
+        text = (await gateway.get("/metrics")).body.decode()
+        assert not stays.done(), "its client has a part of the answer"
+        over.set()
+        assert b"upstream_failed" in (await stays).body
+        await gateway.until_idle()
+    assert [(one.status, one.headers["x-headworks-replica"]) for one in answers] == [(200, "r1")] * 2
+    assert re.search(r'sent_elsewhere_total{.*replica="r0",reason="stalled"} 2', text)
+    is_at_rest(gateway)
 
 
 async def babble(_: Request, peer: Peer) -> None:
