@@ -31,7 +31,8 @@ class RoutedReplica:
     """A replica that is `ready`. `key` is sent to it as bearer token; `model` is the name the engine knows.
 
     `kv_capacity_tokens` is what its engine said of its KV cache, `max_num_seqs` how many requests it runs at once,
-    `max_model_len` how many tokens each may have, prompt and answer; None = not known. `takes_priority`: it orders what waits in it by each request's `priority`.
+    `max_model_len` how many tokens each may have, prompt and answer; None = not known. `takes_priority`: it orders what
+    waits in it by each request's `priority`.
     """
 
     id: str

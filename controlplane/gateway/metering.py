@@ -127,7 +127,7 @@ class Live:
         "wants_stream",
     )
 
-    def __init__(self, key: RoutedKey, gate: Gate, series: Series, relay: Relay, ticket: Ticket, ask: Ask) -> None:
+    def __init__(self, key: RoutedKey, gate: Gate, series: Series, relay: Relay, ticket: Ticket, *, ask: Ask) -> None:
         self.key = key
         self.gate = gate
         self.series = series
@@ -194,7 +194,7 @@ class Meter:
     def began(self, key: RoutedKey, gate: Gate, relay: Relay, ticket: Ticket, ask: Ask) -> Live:
         """Notes that a replica works on a request."""
         series = self._series_of(gate.name, ticket.replica_id)
-        live = Live(key, gate, series, relay, ticket, ask)
+        live = Live(key, gate, series, relay, ticket, ask=ask)
         self.live.add(live)
         return live
 

@@ -5,8 +5,9 @@ Guarantees
     client gone, failure, time limit, cancelled.
     Tried again, while the client has got nothing: once on a fresh connection what a pooled one that turns out to be
     closed can't have brought to the engine; once on another replica what the first refused, dropped, made no progress
-    with (`Gates`), failed at (500, 502, an engine that died, what is no answer at all) or had too much to do for (429, 503). Never what is the
-    client's own error, nor what took too long: that would only double the work. A request that kills engines kills two.
+    with (`Gates`), failed at (500, 502, an engine that died, what is no answer at all) or had too much to do for (429,
+    503). Never what is the client's own error, nor what took too long: that would only double the work. A request that
+    kills engines kills two.
 """
 
 from __future__ import annotations
