@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import floor
 
 from controlplane.domain.footprint.hybrid import KvLayout
 from controlplane.domain.ledger.budget import Budget
@@ -89,12 +90,8 @@ def would_wait(starting: Sequence[Starting], cards: int) -> tuple[Advice, ...]:
 def _shares(setup: Setup, budget: Budget, total: int, available: int) -> list[Advice]:
     found = []
     share = available / total
-    if share > _LARGE_KV_SHARE and budget.capped and setup.wishes.max_num_batched_tokens is None:
-        sentence = (
-            f"A cache of {available / GIB:.1f} GiB is {share:.0%} of the card while the activation peak is not known "
-            "(max_num_batched_tokens is not given): keep it below 40 to 50 % until a start has measured it."
-        )
-        found.append(Advice("large_cache", _cap_field(setup), sentence))
+    if share > _LARGE_KV_SHARE and setup.wishes.max_num_batched_tokens is None:
+        found.append(_large_cache(setup, budget, share, available))
     if not budget.capped and setup.utilization > _HIGH_UTILIZATION and setup.max_model_len > _LONG_CONTEXT_TOKENS:
         sentence = (
             f"Utilization {setup.utilization:.2f} with contexts of {setup.max_model_len} tokens leaves "
@@ -112,6 +109,21 @@ def _shares(setup: Setup, budget: Budget, total: int, available: int) -> list[Ad
     return [*found, *_filling(setup, budget, total, available)]
 
 
+def _large_cache(setup: Setup, budget: Budget, share: float, available: int) -> Advice:
+    if budget.capped:
+        sentence = (
+            f"A cache of {available / GIB:.1f} GiB is {share:.0%} of the card while the activation peak is not known "
+            "(max_num_batched_tokens is not given): keep it below 40 to 50 % until a start has measured it."
+        )
+        return Advice("large_cache", _cap_field(setup), sentence)
+    sentence = (
+        f"The cache is taken for {share:.0%} of the card while the activation peak is not known "
+        "(max_num_batched_tokens is not given). The engine measures the peak at its start and makes the cache so much "
+        "smaller: rely on 40 to 50 % of the card until then, or give max_num_batched_tokens."
+    )
+    return Advice("large_cache", "max_num_batched_tokens", sentence)
+
+
 def _filling(setup: Setup, budget: Budget, total: int, available: int) -> tuple[Advice, ...]:
     filled = budget.held_bytes + budget.activation_bytes + max(0, available) + budget.foreign_bytes
     if filled <= _FULL_CARD_SHARE * total:
@@ -124,11 +136,24 @@ def _filling(setup: Setup, budget: Budget, total: int, available: int) -> tuple[
             "memory. Lower the cap."
         )
         return (Advice("cap_beyond_card", _cap_field(setup), sentence),)
-    sentence = (
-        f"The card is filled to {min(filled / total, 9.99):.0%}; above {_FULL_CARD_SHARE:.0%} fragmentation and "
-        "other processes decide whether it keeps running."
+    field = _cap_field(setup) if budget.capped else "gpu_memory_utilization"
+    said = (
+        f"The card is filled to {min(filled / total, 9.99):.0%}; above {_FULL_CARD_SHARE:.0%} fragmentation and other "
+        "processes decide whether it keeps running."
     )
-    return (Advice("full_card", "gpu_memory_utilization", sentence),)
+    below = _below(setup, budget, filled - _FULL_CARD_SHARE * total)
+    return (Advice("full_card", field, " ".join((said, below))),)
+
+
+def _below(setup: Setup, budget: Budget, beyond_bytes: float) -> str:
+    """What would take the card below the limit that it is beyond by so much."""
+    total, left = budget.total_bytes or 0, (budget.available_bytes or 0) - beyond_bytes
+    utilization = floor((setup.utilization - beyond_bytes / max(1, total)) * 100) / 100
+    if left <= 0 or (utilization <= 0 and not budget.capped):
+        return "Without a cache it would be too: spread the model over more cards, or take a smaller one."
+    if budget.capped:
+        return f"A cap of {floor(left / GIB * 10) / 10:.1f} GiB gets below."
+    return f"A utilization of {utilization:.2f} gets below, with {left / GIB:.1f} GiB of cache."
 
 
 def _cap_field(setup: Setup) -> str:

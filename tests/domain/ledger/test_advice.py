@@ -1,20 +1,35 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import pytest
+
 from controlplane.domain.ledger import advice, result
-from controlplane.domain.ledger.advice import Starting
+from controlplane.domain.ledger.advice import Advice, Starting
 from tests.domain.ledger.setups import GIB, make_setup
 
 
+def advices(**wishes: Any) -> tuple[Advice, ...]:
+    return result.work_out(make_setup(**wishes)).advice
+
+
 def codes(**wishes: Any) -> set[str]:
-    return {given.code for given in result.work_out(make_setup(**wishes)).advice}
+    return {given.code for given in advices(**wishes)}
 
 
 def test_a_large_cap_is_risky_while_activations_are_unknown() -> None:
     assert "large_cache" in codes(kv_cap_bytes=45 * GIB)
     assert "large_cache" not in codes(kv_cap_bytes=45 * GIB, max_num_batched_tokens=2048)
     assert "large_cache" not in codes(kv_cap_bytes=20 * GIB)
+
+
+def test_a_large_cache_without_a_cap_is_told_too_and_what_to_rely_on() -> None:
+    (found,) = [one for one in advices(utilization=0.9) if one.code == "large_cache"]
+    assert found.field == "max_num_batched_tokens"
+    assert "rely on 40 to 50 %" in found.sentence
+    assert "large_cache" not in codes(utilization=0.9, max_num_batched_tokens=2048)
+    assert "large_cache" not in codes(utilization=0.5)
 
 
 def test_high_shares_are_risky_with_long_contexts() -> None:
@@ -37,6 +52,32 @@ def test_graphs_beside_the_budget_need_their_room() -> None:
 def test_full_cards_are_told() -> None:
     assert "full_card" in codes(utilization=0.9)
     assert "full_card" not in codes(utilization=0.7)
+
+
+@pytest.mark.parametrize(
+    "wishes", [{"utilization": 0.97}, {"utilization": 0.9}, {"utilization": 0.9, "foreign_bytes": 3 * GIB}]
+)
+def test_advice_on_a_full_card_names_the_utilization_that_gets_below(wishes: dict[str, Any]) -> None:
+    (found,) = [one for one in advices(**wishes) if one.code == "full_card"]
+    named = re.search(r"A utilization of (\d\.\d\d) gets below, with (\d+\.\d) GiB of cache", found.sentence)
+    assert named
+    lower = float(named[1])
+    assert "full_card" not in codes(**{**wishes, "utilization": lower})
+    assert "full_card" in codes(**{**wishes, "utilization": lower + 0.02})
+
+
+def test_advice_on_a_full_card_names_the_cap_that_gets_below() -> None:
+    (found,) = [one for one in advices(kv_cap_bytes=56 * GIB) if one.code == "full_card"]
+    named = re.search(r"A cap of (\d+\.\d) GiB gets below", found.sentence)
+    assert named and found.field == "kv_cache_memory_bytes"
+    cap = float(named[1])
+    assert "full_card" not in codes(kv_cap_bytes=int(cap * GIB))
+    assert "full_card" in codes(kv_cap_bytes=int((cap + 0.2) * GIB))
+
+
+def test_weights_that_fill_a_card_alone_are_not_helped_by_a_smaller_cache() -> None:
+    (found,) = [one for one in advices(foreign_bytes=60 * GIB, utilization=0.9) if one.code == "full_card"]
+    assert "Without a cache it would be too" in found.sentence
 
 
 def test_a_replica_beside_others_that_start_is_told_that_it_waits_and_why() -> None:
