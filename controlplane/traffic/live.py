@@ -28,3 +28,12 @@ def deployment(heard: Sequence[Heard], name: str) -> DeploymentState:
         hint = "A gateway tells of it once its snapshot of the routes has it; see whether a gateway runs."
         raise RefusedError("nobody_tells", f"No gateway tells of {name}.", kind="not_found", hint=hint)
     return found
+
+
+def seats(name: str) -> int | None:
+    """Returns the seats that a deployment's replicas have now; None = nobody tells (Valkey may be away)."""
+    try:
+        found = gateway_sums.deployments(gateways()).get(name)
+    except valkey.ERRORS:
+        return None
+    return found.seats if found is not None else None

@@ -138,7 +138,27 @@ def test_more_is_sold_than_there_is_only_with_the_override() -> None:
     assert 'name="override"' in text and "Others are guaranteed 70 % of llama-70b, so 30 % is left." in text
     note = act(client, "/traffic/shares/new/", **fields, override="on")
     assert "Oversold" in client.get("/traffic/shares/").content.decode()
+    row = "/traffic/shares/search-team/llama-70b/edit/"
+    lower = {"weight": "1", "guaranteed": "65", "most": "100", "version": "1"}
+    assert client.post(row, lower, headers=HX).status_code == 204, "the sum falls, so nothing is asked"
+    assert client.post(row, {**lower, "guaranteed": "66", "version": "2"}, headers=HX).status_code == 409
+    client.get("/traffic/shares/")  # takes the message of before away
     assert take_back(client, note) == 204 and Share.objects.count() == 1
+
+
+def test_a_guarantee_of_less_than_one_of_the_seats_of_now_needs_the_override() -> None:
+    client = make_client()
+    Share.objects.all().delete()
+    making_traffic.tell("llama-70b")
+    url = "/traffic/shares/new/"
+    fields = {"tenant": "chatbot", "deployment": "llama-70b", "weight": "1", "guaranteed": "0.5", "most": "100"}
+    refused = client.post(url, fields, headers=HX)
+    text = refused.content.decode()
+    assert refused.status_code == 409 and 'name="override"' in text
+    assert "llama-70b has 92 seats now, and 0.5 % of them is less than one." in text.replace("0.5%", "0.5 %")
+    assert client.post(url, {**fields, "guaranteed": "1.1"}, headers=HX).status_code == 204
+    client.get("/traffic/shares/")  # takes the message of before away
+    act(client, "/traffic/shares/new/", **{**fields, "tenant": "search-team"}, override="on")
 
 
 def test_steps_of_a_ladder_are_added_moved_removed_and_taken_back() -> None:

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from django.db import transaction
 
 from controlplane.deployments.models import Deployment
+from controlplane.domain.admission import guarantees
 from controlplane.domain.errors import RefusedError
 from controlplane.journal.services import versioned
 from controlplane.journal.services.record import Actor
 from controlplane.journal.services.versioned import Applied
-from controlplane.traffic import owners, rule_selectors
+from controlplane.traffic import live, owners, rule_selectors
 from controlplane.traffic.models import Share
 from controlplane.traffic.services import telling
-
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +37,14 @@ def apply(
     override: bool = False,
     expected_version: int | None = None,
 ) -> Applied[Share]:
-    """Makes a share be as given; refuses to guarantee more than there is, unless with `override`."""
+    """Makes a share be as given; refuses to guarantee more than there is, unless with `override`. A guarantee of less
+    than one of the seats of now is more than there is, too, as each tenant below its guarantee gets a whole one."""
     owners.refuse(_problems(wish))
     owner = owners.tenant(tenant)
+    seats = None if override or not wish.guaranteed else live.seats(deployment)
     of = Deployment.objects.select_for_update(of=("self",)).get(pk=owners.deployment(deployment).pk)
-    others = rule_selectors.guaranteed_sum(of, without=owner.name)
-    if wish.guaranteed and others + wish.guaranteed > 1.0 + _ROUNDING and not override:
-        free = max(0.0, 1.0 - others)
-        message = f"Others are guaranteed {others:.0%} of {deployment} already, so {free:.0%} is left."
-        hint = "Guarantee less, or send override: true to sell more than there is."
-        raise RefusedError("oversold", message, kind="conflict", hint=hint)
+    if not override:
+        _check_sold(of, owner.name, wish, seats)
     applied = versioned.apply(
         Share.objects.all(), address={"tenant": owner, "deployment": of},
         values={"weight": wish.weight, "guaranteed": wish.guaranteed, "most": wish.most},
@@ -63,6 +60,21 @@ def delete(*, actor: Actor, tenant: str, deployment: str, expected_version: int 
     rows = Share.objects.select_for_update(of=("self",))
     row = rows.filter(tenant__name=tenant, deployment__name=deployment).first()
     telling.remove(actor, "share", f"{tenant}/{deployment}", row, expected_version, of=deployment)
+
+
+def _check_sold(of: Deployment, tenant: str, wish: ShareWish, seats: int | None) -> None:
+    others = rule_selectors.guaranteed_sum(of, without=tenant)
+    before = rule_selectors.guaranteed_sum(of) - others
+    why = guarantees.oversold(wish.guaranteed, before=before, others=others, seats=seats)
+    if why == "whole":
+        free = max(0.0, 1.0 - others)
+        message = f"Others are guaranteed {others:.0%} of {of.name} already, so {free:.0%} is left."
+        hint = "Guarantee less, or send override: true to sell more than there is."
+        raise RefusedError("oversold", message, kind="conflict", hint=hint)
+    if why == "seat" and seats:
+        message = f"{of.name} has {seats} seats now, and {wish.guaranteed:.1%} of them is less than one."
+        hint = f"Guarantee {math.ceil(100 / seats)} % or more, or send override: true to sell more than there is."
+        raise RefusedError("oversold", message, kind="conflict", hint=hint)
 
 
 def _problems(wish: ShareWish) -> dict[str, str]:

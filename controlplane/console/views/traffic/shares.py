@@ -17,6 +17,7 @@ from controlplane.console.guard import ASKS, actor, page
 from controlplane.console.lists import Column, listing, params_of
 from controlplane.console.views.traffic.common import chosen, deployment_names, done, now, show
 from controlplane.deployments.models import Deployment
+from controlplane.domain.admission import guarantees
 from controlplane.traffic import rule_selectors
 from controlplane.traffic.models import Share
 from controlplane.traffic.services import shares as services
@@ -24,7 +25,6 @@ from controlplane.traffic.services.shares import ShareWish
 
 _FIELDS = ("weight", "guaranteed", "most")
 _NOTHING = {"weight": 1.0, "guaranteed": 0.0, "most": 1.0}
-_ROUNDING = 1e-9
 
 
 @page()
@@ -97,7 +97,12 @@ def _dialog(values: Values, row: Share | None) -> Dialog:
     stored = _stored(row) if row else _NOTHING
     told = amounts.told(_amounts(), values, stored)
     sold = _sold(tenant, deployment)
-    over = sold is not None and isinstance(told["guaranteed"], float) and sold + told["guaranteed"] > 1 + _ROUNDING
+    seats = _seats(deployment)
+    over = (
+        sold is not None
+        and isinstance(told["guaranteed"], float)
+        and guarantees.oversold(told["guaranteed"], before=stored["guaranteed"], others=sold, seats=seats)
+    )
     fields = amounts.fields(_amounts(), values, stored)
     if row is None:
         tenants = accounts.tenants().values_list("name", flat=True)
@@ -115,7 +120,7 @@ def _dialog(values: Values, row: Share | None) -> Dialog:
     return Dialog(
         _("Share of %(tenant)s in %(name)s") % {"tenant": tenant, "name": deployment} if row else _("New share"),
         _("Save") if row else _("Give share"),
-        _says(deployment, sold, told["guaranteed"]),
+        _says(deployment, sold, told["guaranteed"], seats),
         fields,
         rest.call("PUT", path, {**told, "override": override}, version=version),
         back=reverse("shares"),
@@ -123,18 +128,22 @@ def _dialog(values: Values, row: Share | None) -> Dialog:
     )
 
 
-def _says(deployment: str, sold: float | None, guaranteed: Any) -> list[str]:
+def _says(deployment: str, sold: float | None, guaranteed: Any, all_seats: int | None) -> list[str]:
     says = [_("What is guaranteed and idle is lent to others, and called back within the length of one request.")]
     if sold is None:
         return says
     left = max(0.0, 1.0 - sold)
     numbers = {"sold": units.percent(sold), "left": units.percent(left), "name": deployment}
     says.append(_("Others are guaranteed %(sold)s %% of %(name)s, so %(left)s %% is left.") % numbers)
-    state = now().get(deployment)
-    if state is not None and state.seats and isinstance(guaranteed, float):
-        seats = {"n": units.quantity(guaranteed * state.seats), "all": state.seats}
+    if all_seats and isinstance(guaranteed, float):
+        seats = {"n": units.quantity(guaranteed * all_seats), "all": all_seats}
         says.append(_("Now that would be %(n)s of %(all)d seats.") % seats)
     return says
+
+
+def _seats(deployment: str) -> int | None:
+    state = now().get(deployment)
+    return None if state is None else state.seats
 
 
 def _sold(tenant: str, deployment: str) -> float | None:
