@@ -47,8 +47,8 @@ class Saturation:
 @dataclass(frozen=True, slots=True)
 class Step:
     """`cap_tokens`: answers have at most `max_tokens`. `divert`: requests go to `deployment` (a smaller model, or one
-    elsewhere). `shed`: requests are refused. A kind that only a newer version knows does nothing, so that its snapshot
-    can be read. Empty `tiers` = all tiers."""
+    elsewhere). `shed`: requests are refused, those of the lightest tier first. A kind that only a newer version knows
+    does nothing, so that its snapshot can be read. Empty `tiers` = all tiers."""
 
     kind: str
     tiers: tuple[str, ...] = ()
@@ -140,12 +140,13 @@ def _of_kv(usage: float | None) -> float | None:
 class Degrader:
     """Where one tier of a deployment stands on its ladder. One owner; changes in place."""
 
-    __slots__ = ("_asked_since", "_at", "_calm_since", "_changed_at", "ladder", "level", "value")
+    __slots__ = ("_asked_since", "_at", "_calm_since", "_changed_at", "climbed_at", "ladder", "level", "value")
 
     def __init__(self, ladder: Ladder | None = None) -> None:
         self.ladder = ladder or Ladder()
         self.level = 0
         self.value = 0.0  # the smoothed signal
+        self.climbed_at: list[float] = []  # when it climbed each step on which it stands
         self._at: float | None = None
         self._changed_at = -math.inf
         self._asked_since: float | None = None  # since when it is saturated
@@ -155,11 +156,20 @@ class Degrader:
         """Takes over a changed ladder; a level that it does not have any more is left at once."""
         self.ladder = ladder
         self.level = min(self.level, len(ladder.steps))
+        del self.climbed_at[self.level :]
 
-    def observe(self, now_is: Saturation, now: float, *, frozen: bool = False) -> Change | None:
+    @property
+    def next_step(self) -> Step | None:
+        """The step that would be climbed next; None = it stands on the last one."""
+        return self.ladder.steps[self.level] if self.level < len(self.ladder.steps) else None
+
+    def observe(
+        self, now_is: Saturation, now: float, *, frozen: bool = False, may_climb: bool = True, may_leave: bool = True
+    ) -> Change | None:
         """Takes the signal in, best once a second; returns the step that was climbed or left.
 
-        Where nothing is known everything stays; `frozen` (automatic changes are switched off) as well.
+        Where nothing is known everything stays; `frozen` (automatic changes are switched off) as well. `may_climb` and
+        `may_leave`: what other tiers allow, see `controlplane.domain.tier_degradation`.
         """
         if now_is.value is None:
             self._asked_since = self._calm_since = None
@@ -169,9 +179,9 @@ class Degrader:
         self._calm_since = _since(self._calm_since, now, self.value <= LOWER_AT)
         if frozen:
             return None
-        if self._lasted(self._asked_since, now, RAISE_AFTER_S) and self.level < len(self.ladder.steps):
+        if may_climb and self._lasted(self._asked_since, now, RAISE_AFTER_S) and self.next_step is not None:
             return self._move(1, now_is.cause, now)
-        if self._lasted(self._calm_since, now, LOWER_AFTER_S) and self.level > 0:
+        if may_leave and self._lasted(self._calm_since, now, LOWER_AFTER_S) and self.level > 0:
             return self._move(-1, now_is.cause, now)
         return None
 
@@ -210,6 +220,7 @@ class Degrader:
     def check_invariants(self) -> None:
         """Raises AssertionError where the level is not one of the ladder."""
         assert 0 <= self.level <= len(self.ladder.steps), f"level {self.level} of {len(self.ladder.steps)}"
+        assert len(self.climbed_at) == self.level, f"{len(self.climbed_at)} times of {self.level} steps"
         assert self._asked_since is None or self._calm_since is None, "saturated and calm at once"
 
     def _smooth(self, value: float, now: float) -> None:
@@ -227,6 +238,10 @@ class Degrader:
     def _move(self, by: int, cause: Cause, now: float) -> Change:
         before, self.level = self.level, self.level + by
         self._changed_at = now
+        if by > 0:
+            self.climbed_at.append(now)
+        else:
+            del self.climbed_at[self.level :]
         step = self.ladder.steps[max(before, self.level) - 1]
         return Change(before, self.level, step, _why(by, cause, self.value), {"saturation": round(self.value, 3)})
 

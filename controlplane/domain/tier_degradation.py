@@ -2,7 +2,8 @@
 
 How saturated a tier is says its own queue, the queues of the tiers above it (of more weight), and what all share. So a
 long queue of batch makes no interactive answer worse, and where interactive suffers all below it are degraded with it,
-the lowest never later than the others.
+the lowest never later than the others. A step that refuses takes the lightest tier that it concerns first, and one tier
+more only while that was not enough; the heaviest is let in again first.
 
 Does not do
     I/O and clocks; metrics and journal are the caller's, from `Change`.
@@ -16,6 +17,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from controlplane.domain.degradation import (
+    RAISE_AFTER_S,
     Asked,
     Change,
     Degrader,
@@ -53,29 +55,37 @@ def saturations(tiers: Mapping[str, TierSecond], kv_usage: float | None) -> dict
 class TierLadders:
     """Where each tier of a deployment stands. `level` and `value` are the highest of all."""
 
-    __slots__ = ("by_tier", "ladder", "level", "value")
+    __slots__ = ("_lightest_first", "by_tier", "ladder", "level", "value")
 
-    def __init__(self, ladder: Ladder | None = None, tiers: Collection[str] = ()) -> None:
+    def __init__(self, ladder: Ladder | None = None, tiers: Mapping[str, float] | None = None) -> None:
         self.ladder = ladder or Ladder()
         self.level = 0
         self.value = 0.0
         self.by_tier: dict[str, Degrader] = {}
-        self.set_rules(self.ladder, tiers)
+        self._lightest_first: list[str] = []
+        self.set_rules(self.ladder, tiers or {})
 
-    def set_rules(self, ladder: Ladder, tiers: Collection[str]) -> None:
-        """Takes over a changed ladder and which tiers there are; a level that is no more is left at once."""
+    def set_rules(self, ladder: Ladder, tiers: Mapping[str, float]) -> None:
+        """Takes over a changed ladder and which tiers there are, with their weights; a level that is no more is left at
+        once."""
         self.ladder = ladder
         self.by_tier = {name: self.by_tier.get(name) or Degrader() for name in tiers}
         for degrader in self.by_tier.values():
             degrader.set_ladder(ladder)
+        heaviest_first = sorted(tiers, key=lambda name: -tiers[name])
+        self._lightest_first = heaviest_first[::-1]  # of equal ones the one that is named last
         self._add_up()
 
     def observe(self, now_is: Mapping[str, Saturation], now: float, *, frozen: bool = False) -> list[Change]:
         """Takes one second of each tier; returns the steps that were climbed or left, with the tiers to which they do
         anything. A step that does nothing to any of these is told to nobody."""
         changes: list[Change] = []
-        for name, degrader in self.by_tier.items():
-            change = degrader.observe(now_is.get(name, Saturation(None, "unknown")), now, frozen=frozen)
+        for name in reversed(self._lightest_first):
+            degrader = self.by_tier[name]
+            change = degrader.observe(
+                now_is.get(name, Saturation(None, "unknown")), now, frozen=frozen,
+                may_climb=self._may_climb(name, now), may_leave=self._may_leave(name),
+            )  # fmt: skip
             if change is None or not change.step.concerns(name):
                 continue
             for place, other in enumerate(changes):
@@ -103,6 +113,30 @@ class TierLadders:
             degrader.check_invariants()
         levels = [one.level for one in self.by_tier.values()]
         assert self.level == max(levels, default=0), f"level {self.level} of {levels}"
+
+    def _may_climb(self, name: str, now: float) -> bool:
+        """Whether the lighter tiers that its next step refuses have been refused for so long that it did not help."""
+        own = self.by_tier[name]
+        step, place = own.next_step, own.level
+        if step is None or step.kind != "shed" or not step.concerns(name):
+            return True
+        lighter = [self.by_tier[one] for one in self._lighter_than(name) if step.concerns(one)]
+        return all(one.level > place and now - one.climbed_at[place] >= RAISE_AFTER_S for one in lighter)
+
+    def _may_leave(self, name: str) -> bool:
+        """Whether the heavier tiers that its last step refuses are let in again."""
+        own = self.by_tier[name]
+        if not own.level:
+            return True
+        step = self.ladder.steps[own.level - 1]
+        if step.kind != "shed" or not step.concerns(name):
+            return True
+        lighter = {name, *self._lighter_than(name)}
+        heavier = [one for other, one in self.by_tier.items() if other not in lighter and step.concerns(other)]
+        return all(one.level < own.level for one in heavier)
+
+    def _lighter_than(self, name: str) -> list[str]:
+        return self._lightest_first[: self._lightest_first.index(name)]
 
     def _add_up(self) -> None:
         self.level = max((one.level for one in self.by_tier.values()), default=0)

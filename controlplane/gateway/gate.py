@@ -70,7 +70,7 @@ class Gate:
         self.admission = Admission(self._policy)
         self.breaker = Breaker()
         self.deployment = deployment  # with the replicas that can be used
-        self.degrader = TierLadders(deployment.ladder, self._policy.tiers)
+        self.degrader = TierLadders(deployment.ladder, self._policy.weights())
         self.degraded: dict[str, int] = {}  # what was done -> requests
         self.sizes = Sizes(sequences_most)
         self.seats: dict[str, Seats] = {}
@@ -120,7 +120,7 @@ class Gate:
         self._set_waits()
         self.set_seats(now, deployment)
         policy = policy_of(deployment, self._own_policy)
-        self.degrader.set_rules(deployment.ladder or Ladder(), policy.tiers)
+        self.degrader.set_rules(deployment.ladder or Ladder(), policy.weights())
         if policy != self._policy:
             self._policy = policy
             self._deliver(self.admission.set_policy(policy, now))

@@ -34,7 +34,7 @@ FULL = Ladder(
 
 def make_level(level: int, ladder: Ladder = FULL) -> Degrader:
     degrader = Degrader(ladder)
-    degrader.level = level
+    degrader.level, degrader.climbed_at = level, [0.0] * level
     return degrader
 
 

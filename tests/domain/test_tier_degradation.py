@@ -44,6 +44,52 @@ def test_where_a_high_tier_suffers_those_below_are_degraded_with_it_the_lowest_f
     assert ladders.apply(Asked("interactive", 2048)).header == "max_tokens=512", "it is shed by no step"
 
 
+SHED_ALL = Ladder((Step("shed"),))
+
+
+def refused_at(ladders: TierLadders, seconds: range, kv_usage: float) -> list[tuple[int, tuple[str, ...]]]:
+    """Which tiers are refused, each time that it changes."""
+    found: list[tuple[int, tuple[str, ...]]] = []
+    for second in seconds:
+        ladders.observe(saturations(make_seconds(), kv_usage), float(second))
+        ladders.check_invariants()
+        shed = tuple(name for name in WEIGHTS if ladders.apply(Asked(name)).shed)
+        if not found or found[-1][1] != shed:
+            found.append((second, shed))
+    return found
+
+
+def test_a_step_that_refuses_all_takes_one_tier_after_the_other_the_lightest_first_and_lets_them_in_again() -> None:
+    ladders = TierLadders(SHED_ALL, WEIGHTS)
+    assert refused_at(ladders, range(60), 1.0) == [
+        (0, ()), (14, ("batch",)), (19, ("standard", "batch")), (24, ("interactive", "standard", "batch")),
+    ]  # fmt: skip
+    assert refused_at(ladders, range(60, 120), 0.0)[-1][1] == ()
+
+
+def test_a_heavier_tier_is_not_refused_where_refusing_the_lightest_was_enough() -> None:
+    ladders = TierLadders(SHED_ALL, WEIGHTS)
+    refused_at(ladders, range(16), 1.0)
+    assert refused_at(ladders, range(16, 60), 0.5) == [(16, ("batch",)), (36, ())]
+
+
+def test_a_tier_that_a_step_names_alone_waits_for_no_other() -> None:
+    ladders = TierLadders(Ladder((Step("shed", ("interactive",)),)), WEIGHTS)
+    assert refused_at(ladders, range(30), 1.0) == [(0, ()), (14, ("interactive",))]
+
+
+@given(st.lists(st.tuples(*[st.floats(0.0, 2.0)] * 3), max_size=150))
+def test_no_tier_is_refused_while_a_lighter_one_is_let_in(waits: list[tuple[float, float, float]]) -> None:
+    ladders = TierLadders(Ladder((Step("shed"), Step("cap_tokens"), Step("shed", ("standard", "batch")))), WEIGHTS)
+    before = 0
+    for second, (one, two, three) in enumerate(waits):
+        ladders.observe(saturations(make_seconds(interactive=one, standard=two, batch=three), None), float(second))
+        ladders.check_invariants()
+        shed = [ladders.apply(Asked(name)).shed for name in WEIGHTS]
+        assert shed == sorted(shed) and sum(shed) <= before + 1
+        before = sum(shed)
+
+
 def test_what_all_share_counts_for_all() -> None:
     found = saturations(make_seconds(), 0.95)
     assert {one.cause for one in found.values()} == {"kv"} and all((one.value or 0) > 0.8 for one in found.values())
@@ -69,10 +115,10 @@ def test_no_tier_stands_higher_than_one_below_it(waits: list[tuple[float, float,
 def test_tiers_come_and_go_and_a_shorter_ladder_is_left_at_once() -> None:
     ladders = TierLadders(LADDER, WEIGHTS)
     feed(ladders, 60, batch=1.0)
-    ladders.set_rules(Ladder(LADDER.steps[:1]), ["batch", "gold"])
+    ladders.set_rules(Ladder(LADDER.steps[:1]), {"batch": 1.0, "gold": 2.0})
     assert levels(ladders) == {"batch": 1, "gold": 0} and ladders.level == 1
     assert ladders.apply(Asked("standard", 100)).header == "", "of a tier that is none nothing is known"
-    ladders.set_rules(Ladder(), ["gold"])
+    ladders.set_rules(Ladder(), {"gold": 2.0})
     assert (ladders.level, ladders.value) == (0, 0.0)
 
 

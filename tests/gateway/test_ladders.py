@@ -33,7 +33,7 @@ def put_on(gate: Gate, level: int) -> None:
     """Puts all tiers of a deployment on a level of its ladder."""
     gate.degrader.level = level
     for one in gate.degrader.by_tier.values():
-        one.level = level
+        one.level, one.climbed_at = level, [0.0] * level
 
 
 async def degraded(gateway: Running, level: int, headers: dict[str, str] | None = None, **fields: object) -> Answer:

@@ -32,6 +32,10 @@ class Policy:
         """Returns the share of a tenant; everybody's where it has none of its own."""
         return self.shares.get(tenant, EVERYBODY)
 
+    def weights(self) -> dict[str, float]:
+        """Returns tier -> weight."""
+        return {name: tier.weight for name, tier in self.tiers.items()}
+
     def tier_of(self, name: str) -> str:
         """Returns where a request of a tier belongs: in `standard` where that tier is none (any more), and where that
         is none either in the one of the least weight."""

@@ -20,7 +20,7 @@ from controlplane.console.lists import Column, listing, params_of
 from controlplane.console.views.traffic.common import deployment_names, done, now, show
 from controlplane.deployments.models import Deployment
 from controlplane.domain import degradation
-from controlplane.domain.degradation import CAP_TOKENS, KINDS, Step
+from controlplane.domain.degradation import CAP_TOKENS, KINDS, RAISE_AFTER_S, Step
 from controlplane.domain.errors import RefusedError
 from controlplane.journal import selectors as journal
 from controlplane.lib import wire
@@ -194,6 +194,8 @@ def _dialog(
     says = [
         _("Steps are climbed one after the other while the deployment is saturated, and left when the load is lower."),
         _("A client that opts out of worse answers waits or is refused instead. No tier ticked = all tiers."),
+        _("Refused are requests of the lightest tier first, and of one more every %(s)d s while that is not enough.")
+        % {"s": RAISE_AFTER_S},
     ]
     return Dialog(
         *texts, says, fields,
