@@ -139,6 +139,15 @@ def test_experts_of_a_model_that_has_none_are_refused_before_anything_starts() -
     assert "no experts" in found.why
 
 
+def test_the_drafts_own_model_counts_with_its_weights() -> None:
+    config = {"method": "draft_model", "model": "meta-llama/Llama-3.2-1B-Instruct", "num_speculative_tokens": 5}
+    drafting = known(make_spec(settings={"extra_args": f"--speculative-config '{json.dumps(config)}'"})).ledger
+    alone = known(make_spec()).ledger
+    assert drafting.setup.draft is not None
+    assert drafting.setup.draft.tokens == 5
+    assert drafting.budget.weights_bytes - alone.budget.weights_bytes == pytest.approx(2.30 * GIB, rel=0.01)
+
+
 def test_a_split_that_would_cut_blocks_of_weights_is_refused_however_much_memory_there_is() -> None:
     cut = ledgers.asked(None, make_spec("Qwen3-4B-FP8", tensor_parallel=8), H100)
     assert "9728 wide feed-forwards over 8 ranks are 1216 each" in cut.refusal

@@ -127,7 +127,9 @@ def _hardware(inputs: Inputs, standing: Standing) -> Hardware:
 
 
 def _draft(inputs: Inputs) -> str | None:
-    return f"{inputs.speculative} {inputs.speculative_tokens or USUAL_DRAFT_TOKENS}" if inputs.speculative else None
+    """As the ledger reads it: the way, the draft's own model where one is named, and how many tokens it proposes."""
+    words = (inputs.speculative, inputs.draft_model, str(inputs.speculative_tokens or USUAL_DRAFT_TOKENS))
+    return " ".join(word for word in words if word) if inputs.speculative else None
 
 
 def _not_in_the_times(inputs: Inputs) -> Iterator[str]:

@@ -235,7 +235,8 @@ def _speculative(text: str) -> str | None:
     config = _object(text)
     if config is None:
         return None
-    return f"{config.get('method', 'draft')} {config.get('num_speculative_tokens', 1)}"[:60]
+    words = (config.get("method", "draft"), config.get("model", ""), config.get("num_speculative_tokens", 1))
+    return " ".join(str(word)[:200] for word in words if word)
 
 
 def _options(text: str) -> dict[str, str]:

@@ -64,6 +64,12 @@ class EngineRules:
         """Whether layers with a sliding window hold only their window; before, they held whole requests."""
         return self.generation == "V1" and self.version >= (0, 9, 1)
 
+    @property
+    def cross_takes_cache(self) -> bool:
+        """Whether layers that attend to an image take their part of every block: V0 counted all layers of a model that
+        is no hybrid (`get_num_layers_by_block_type`)."""
+        return self.generation == "V0"
+
     def chunks_save_memory(self, *, eagle: bool = False) -> bool:
         """Whether layers with chunked attention hold only their chunk: from 0.9.2, not from 0.10.1 on, for its latency
         (vllm#21761), and again since vllm#29627, which 0.13 has for certain and 0.12 perhaps. Never beside EAGLE."""
@@ -197,7 +203,9 @@ def rules_for(
         elif asked == "V1":
             generation = "V1"
         elif capability is not None and capability < _LEAST_OF_V1 and (0, 8, 0) <= version < (0, 10, 2):
-            reason = "V0 was taken, as engine is not given: before 0.10.2 vLLM ran cards below compute capability 8.0 with it."
+            reason = (
+                "V0 was taken, as engine is not given: before 0.10.2 vLLM ran cards below compute capability 8.0 with it."
+            )
             return EngineRules(version, "V0", reason)
         return EngineRules(version, generation, _of_later(version))
     why = f"vllm_version {shown(version_text)} names no version" if version_text else "vllm_version is not given"

@@ -56,7 +56,7 @@ def buckets(
     """
     found: dict[KvBucket, int] = {}
     for kind in layers:
-        if kind.kind in _STATELESS or not kind.count:
+        if kind.kind in _STATELESS or not kind.count or (kind.kind == "cross" and not rules.cross_takes_cache):
             continue
         count = ceil(kind.count / stages)
         windowed = _is_windowed(kind, rules, eagle)

@@ -64,7 +64,8 @@ class Given(TypedDict, total=False):
 
     tensor_parallel: int
     pipeline_parallel: int
-    speculative: bool
+    own_draft: bool
+    other_draft_bytes: int
     offload_bytes: int
     positions: int
 
@@ -75,18 +76,20 @@ def shares(
     *,
     tensor_parallel: int = 1,
     pipeline_parallel: int = 1,
-    speculative: bool = False,
+    own_draft: bool = False,
+    other_draft_bytes: int = 0,
     offload_bytes: int = 0,
     positions: int = 0,
 ) -> tuple[WeightShare, ...]:
     """What one rank of each stage loads; `offload_bytes` of layers (never embeddings) may lie on the host; rotary
-    tables have `positions` where the model's own limit is not known."""
+    tables have `positions` where the model's own limit is not known. `own_draft`: the model's draft layers are loaded;
+    `other_draft_bytes` are of a draft that is none of its own."""
     parts = precision.part_bytes(facts)
     replicated = min(parts.replicated_bytes, parts.rest_bytes)
     rest = (parts.rest_bytes - replicated) / tensor_parallel + replicated
     of_attention = _copied_heads_bytes(facts, precision, tensor_parallel) + _absorbed_bytes(facts, tensor_parallel)
     experts = parts.routed_experts_bytes / tensor_parallel * _padding(facts, precision, tensor_parallel)
-    draft = parts.draft_bytes / tensor_parallel if speculative else 0
+    draft = ((parts.draft_bytes if own_draft else 0) + other_draft_bytes) / tensor_parallel
     layers = max(1, facts.num_hidden_layers)
     found = []
     for stage in stage_layers.of(facts, pipeline_parallel):

@@ -129,7 +129,8 @@ def stage_shares(setup: Setup) -> tuple[WeightShare, ...]:
         setup.precision,
         tensor_parallel=setup.tensor_parallel,
         pipeline_parallel=setup.pipeline_parallel,
-        speculative=setup.draft is not None,
+        own_draft=setup.draft is not None and setup.draft.own,
+        other_draft_bytes=setup.draft.weight_bytes if setup.draft else 0,
         offload_bytes=setup.wishes.cpu_offload_bytes,
         positions=max(setup.max_model_len, _USUAL_POSITIONS),
     )

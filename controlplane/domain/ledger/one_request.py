@@ -38,7 +38,7 @@ def pool_layout(setup: Setup, *, whole_model: bool = False) -> KvLayout:
         rules=setup.rules,
         stages=stages,
         draft_tokens=setup.draft.tokens if setup.draft else 0,
-        eagle=setup.draft is not None and bool(setup.draft.layers),
+        eagle=setup.draft is not None and setup.draft.eagle,
     )
     return hybrid.layout(
         found,

@@ -5,30 +5,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.footprint import card_formats, sparse_latent
 from controlplane.domain.footprint.cards import Card
 from controlplane.domain.footprint.engine_rules import EngineRules
-from controlplane.domain.ledger import defaults
+from controlplane.domain.ledger import defaults, drafts
+from controlplane.domain.ledger.drafts import Draft
 from controlplane.domain.specs.model import Layers, ModelFacts
 from controlplane.domain.specs.precision import Precision
 
 GIB = 2**30
 _SMALL_BLOCKS, _BLOCK_STEP = (1, 8), 16  # tokens: smaller ones were allowed by older versions
-_NO_LAYERS = ("ngram", "suffix", "none", "lookup", "medusa")
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """Speculative decoding: tokens proposed a step, and the layers it adds to the cache."""
-
-    method: str
-    tokens: int
-    layers: tuple[Layers, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +119,10 @@ def resolve(model: ModelFacts, precision: Precision, card: Card, rules: EngineRu
         notes.append("It pools: it answers with a vector or a score, writes nothing, and holds no chats.")
     if wishes.enforce_eager is None:
         notes.append("enforce_eager is not given; CUDA graphs were assumed.")
+    kept = _as_kept(precision, model, card, rules, notes)
     return Setup(
         model=model,
-        precision=_as_kept(precision, model, card, rules, notes),
+        precision=kept,
         card=card,
         rules=rules,
         tensor_parallel=tensor,
@@ -144,7 +134,7 @@ def resolve(model: ModelFacts, precision: Precision, card: Card, rules: EngineRu
         enforce_eager=bool(wishes.enforce_eager),
         wishes=wishes,
         multimodal_tokens=multimodal,
-        draft=draft_of(model, wishes.speculative, notes),
+        draft=drafts.draft_of(model, kept, wishes.speculative, notes),
         assumptions=tuple(notes),
     )
 
@@ -225,27 +215,3 @@ def check_split(model: ModelFacts, tensor_parallel: int, pipeline_parallel: int)
             hint=f"pipeline_parallel: {right}",
             fields={"pipeline_parallel": right},
         )
-
-
-def draft_of(model: ModelFacts, speculative: str | None, notes: list[str]) -> Draft | None:
-    """What a description such as "mtp 3" adds: the model's own draft layers, or one more layer for other drafts."""
-    text = (speculative or "").strip().lower()
-    if not text or any(word in text for word in ("none", "off", "false")):
-        return None
-    numbers: Sequence[str] = re.findall(r"\b(\d{1,3})\b", text)
-    tokens = int(numbers[-1]) if numbers else 1
-    if tokens < 1 or re.search(r"(?:^|[\s=:])-\d", text):
-        right = "a method and how many tokens it proposes, at least 1, such as mtp 3"
-        raise RefusedError(
-            "speculative",
-            f'speculative is "{text[:40]}", which can\'t be.',
-            hint=f"speculative: {right}",
-            fields={"speculative": right},
-        )
-    if any(word in text for word in _NO_LAYERS):
-        return Draft(text, tokens)
-    if model.draft_layers:
-        return Draft(text, tokens, model.draft_layers)
-    widest = [layer for layer in model.layers if layer.kind in ("full", "mla")]
-    notes.append(f'What "{text[:40]}" keeps a token is not known; one more layer like the model\'s own was taken.')
-    return Draft(text, tokens, (replace(widest[0], count=1),) if widest else ())

@@ -12,7 +12,9 @@ from typing import Literal
 
 from controlplane.domain.specs.weight_parts import WeightParts
 
-AttentionKind = Literal["full", "sliding", "chunked", "mla", "mamba2", "gated_delta", "linear", "encoder", "none"]
+AttentionKind = Literal[
+    "full", "sliding", "chunked", "mla", "mamba2", "gated_delta", "linear", "cross", "encoder", "none"
+]
 
 
 @dataclass(frozen=True, slots=True)

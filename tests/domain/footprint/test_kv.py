@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from controlplane.domain.footprint import kv
 from controlplane.domain.footprint.engine_rules import rules_for
 from controlplane.domain.footprint.kv import KvBucket
-from controlplane.domain.specs import kv_precision
+from controlplane.domain.specs import known_models, kv_precision
 from controlplane.domain.specs.model import Layers
 from tests.domain.ledger.setups import make_latent_model, make_model, make_state_model, make_window_model
 
@@ -108,3 +108,13 @@ def make_chunked() -> tuple[Layers, ...]:
 def test_chunked_attention_holds_its_chunk_where_the_engine_cuts_it_off(version: str, eagle: bool, cut: bool) -> None:
     found = kv.buckets(make_chunked(), tensor_parallel=8, precision=BF16, rules=rules_for(version), eagle=eagle)
     assert ("chunked" in {bucket.kind for bucket in found}) is cut
+
+
+def test_v0_keeps_blocks_for_layers_that_attend_to_an_image_too() -> None:
+    facts = known_models.find("meta-llama/Llama-3.2-11B-Vision-Instruct")
+    assert facts is not None
+    old, new = (
+        token_bytes(kv.buckets(facts.layers, tensor_parallel=1, precision=BF16, rules=rules_for(version)))
+        for version in ("0.6.3", "0.11.0")
+    )
+    assert (old, new) == (40 * 4096, 32 * 4096)

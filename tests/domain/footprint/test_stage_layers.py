@@ -85,7 +85,7 @@ def test_a_tied_embedding_lies_at_both_ends() -> None:
 
 def test_drafts_lie_on_the_last_stage() -> None:
     model = find("deepseek-ai/DeepSeek-V3")
-    first, last = weights.shares(model, precision.parse(None, None, None, model), pipeline_parallel=2, speculative=True)
+    first, last = weights.shares(model, precision.parse(None, None, None, model), pipeline_parallel=2, own_draft=True)
     assert (first.draft_bytes, last.draft_bytes > 0) == (0, True)
 
 

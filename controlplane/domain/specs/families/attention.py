@@ -104,7 +104,7 @@ def latent(fields: Fields, shape: Shape, *, shared: bool = False) -> Mixer:
 
 
 def cross(fields: Fields, shape: Shape) -> Mixer:
-    """Attention over an image's tokens (Llama 3.2 Vision): keeps nothing of the text, has two norms and two gates."""
+    """Attention over an image's tokens (Llama 3.2 Vision): has two norms and two gates."""
     own = heads(fields, shape)
-    return Mixer((Layers("encoder", 1, kv_heads=shape.kv_heads, head_dim=shape.head_dim),), own.projections,
+    return Mixer((Layers("cross", 1, kv_heads=shape.kv_heads, head_dim=shape.head_dim),), own.projections,
                  own.fine + 2 * shape.head_dim + 2)  # fmt: skip
