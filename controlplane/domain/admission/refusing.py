@@ -7,6 +7,7 @@ Concurrency
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 
 from controlplane.domain.admission.fair_queue import FairQueue
 from controlplane.domain.admission.pace import Hold
@@ -17,7 +18,20 @@ from controlplane.domain.admission.ticket import Refusal, Refused, Ticket
 from controlplane.domain.admission.tiers import Tier
 
 RETRY_AFTER_MOST_S = 60
+MOST_TENANTS = 10_000  # are remembered
 FEW = 5  # requests that have ended before the time of a seat is believed
+
+
+@dataclass(slots=True)
+class SentAway:
+    """A tenant's requests that were refused lately, and when the last one was to come back."""
+
+    rate: Rate = field(default_factory=Rate)
+    back_after_s: float = 1.0
+
+    def count(self, now: float) -> int:
+        """Returns how many are on their way back."""
+        return int((self.rate.per_s(now) or 0.0) * self.back_after_s)
 
 
 class Refusing:
@@ -29,6 +43,7 @@ class Refusing:
         self._queue = queue
         self._serving = serving
         self._tenants = tenants
+        self._sent_away: dict[str, SentAway] = {}  # by tenant, who was refused last comes last
 
     def ahead_of(self, ticket: Ticket) -> int:
         """Returns how many requests are expected to go before this one: in fair turns; of a tenant below its guarantee
@@ -51,9 +66,16 @@ class Refusing:
         return ahead / rate if rate else None
 
     def refuse(self, ticket: Ticket, code: Refused, why: str, now: float) -> Refusal:
-        """Returns what a request is told; it may ask again when those before it have had their turn."""
-        wait_s = self.expected_wait_s(self.ahead_of(ticket) + 1, now)
+        """Returns what a request is told; it may ask again when those before it have had their turn: who wait, and who
+        were sent away as it is now. So a thousand clients of one tenant do not all come back each second."""
+        away = self._sent_away.pop(ticket.tenant, None) or SentAway()
+        self._sent_away[ticket.tenant] = away
+        if len(self._sent_away) > MOST_TENANTS:
+            del self._sent_away[next(iter(self._sent_away))]
+        wait_s = self.expected_wait_s(self.ahead_of(ticket) + 1 + away.count(now), now)
         retry_after_s = 1 if wait_s is None else max(1, min(RETRY_AFTER_MOST_S, math.ceil(wait_s)))
+        away.rate.add(now)
+        away.back_after_s = retry_after_s
         return Refusal(ticket, code, why, retry_after_s)
 
     def too_slow(self, ticket: Ticket, expected_s: float, now: float) -> Refusal:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import heapq
 from dataclasses import replace
 
 import pytest
@@ -134,6 +135,38 @@ def test_how_long_it_takes_is_by_the_seats_that_can_be_taken() -> None:
     fill_up(admission, 10)
     answer = ask(admission, make_ticket("next"))
     assert isinstance(answer, Queued) and answer.expected_wait_s == pytest.approx(0.5)
+
+
+def told_after(admission: Admission, clients: int, seconds: int) -> tuple[float, int]:
+    """So many clients of one tenant come back when they were told to; returns refusals a second at the end, and what
+    somebody else is told then."""
+    due = [(LATE + number / clients, number) for number in range(clients)]
+    heapq.heapify(due)
+    lately = 0
+    while due[0][0] < LATE + seconds:
+        at, number = heapq.heappop(due)
+        answer = ask(admission, make_ticket(f"c{number}-{at}", "greedy", wait_until=at + 0.5), at)
+        assert isinstance(answer, Refusal)
+        lately += at >= LATE + seconds - 10
+        heapq.heappush(due, (at + answer.retry_after_s, number))
+    last = ask(admission, make_ticket("else", "small", wait_until=LATE + seconds + 0.1), LATE + seconds)
+    assert isinstance(last, Refusal)
+    return lately / 10, last.retry_after_s
+
+
+def test_a_thousand_clients_that_are_refused_do_not_all_come_back_each_second() -> None:
+    admission = make_admission(seats=2, policy=Policy(kept_seats=0))
+    serve(admission, 10, 2.0)
+    fill_up(admission, 2, "runs")
+    per_s, other_s = told_after(admission, 1000, 120)
+    assert per_s <= 25 and other_s <= 4
+
+
+def test_a_few_that_are_refused_come_back_soon() -> None:
+    admission = make_admission(seats=2, policy=Policy(kept_seats=0))
+    serve(admission, 10, 2.0)
+    fill_up(admission, 2, "runs")
+    assert told_after(admission, 3, 60)[0] >= 0.5
 
 
 def test_when_to_come_back_is_by_those_before_it_and_not_by_lighter_tiers() -> None:
