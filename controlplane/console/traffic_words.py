@@ -19,6 +19,7 @@ REFUSALS: dict[str, Promise] = {  # why a gateway gave no seat
     "no_replica": _("No replica is ready"),
     "too_long": _("Longer than the KV cache"),
     "too_many": _("Answers together longer than the KV cache"),
+    "engine_full": _("Engine's own queue is full"),
     "shed": _("Shed by the ladder"),
     "quota": _("Over a quota"),
     "rate_limit_exceeded": _("Over a quota a minute"),

@@ -14,7 +14,7 @@ MOST_WAITING = 50  # lines of who waits that are told; the longest waits first
 
 # what a refusal is called in a chart -> its codes; every other code is "other"
 REASONS: Mapping[str, frozenset[str]] = {
-    "room": frozenset({"queue_full", "queue_bytes"}),
+    "room": frozenset({"queue_full", "queue_bytes", "engine_full"}),
     "wait": frozenset({"too_slow", "expired"}),
     "quota": frozenset({"quota", "rate_limit_exceeded", "insufficient_quota", "quota_exceeded"}),
     "shed": frozenset({"shed"}),

@@ -253,6 +253,12 @@ class Gate:
             logger.warning("replica %s of %s fails again and again; it rests for %.0f s", replica_id, self.name, rest_s)
             self.rest(replica_id, rest_s, now)
 
+    def engine_is_full(self, ticket: Ticket) -> GatewayError:
+        """Returns what a client is told for whose request the engine itself had no room (its own limit is a backstop),
+        nor any other replica."""
+        why = "The engine's own queue is full."
+        return self._refusal(self.admission.refusing.refuse(ticket, "engine_full", why, time.monotonic()))
+
     def learn_prefill(self, ticket: Ticket, first_at: float | None) -> None:
         """Takes when the first event of a stream came."""
         if first_at is not None and ticket.seated_at:

@@ -30,7 +30,7 @@ from controlplane.gateway.signals import NOTHING, EngineSample
 logger = logging.getLogger(__name__)
 
 OPT_OUT, NEVER = b"x-headworks-degrade", b"never"
-FOR_WANT_OF_ROOM = frozenset({"queue_full", "queue_bytes", "too_slow", "expired"})
+FOR_WANT_OF_ROOM = frozenset({"queue_full", "queue_bytes", "too_slow", "expired", "engine_full"})
 NO_CAP = frozenset({"/embeddings"})
 
 

@@ -38,7 +38,8 @@ Outcome = Literal["open", "whole", "gone", "broken", "elsewhere"]
 class Relay:
     """The sink of one exchange. `status` is what the client got, 0 before it got anything.
 
-    `may_go_elsewhere` is asked when the replica has failed before that; None = it may not.
+    `may_go_elsewhere` is asked when the replica has failed before that; None = it may not. `when_full` has the words
+    for an engine that has no room; None = it tells that itself.
     """
 
     __slots__ = (
@@ -54,6 +55,7 @@ class Relay:
         "_stream_wanted",
         "_strip_usage",
         "_usage",
+        "_when_full",
         "at_fault",
         "ended_at",
         "events",
@@ -70,12 +72,14 @@ class Relay:
         client: Client,
         own_headers: Headers,
         may_go_elsewhere: Callable[[], bool] | None = None,
+        when_full: Callable[[], GatewayError] | None = None,
         *,
         stream: bool,
         strip_usage: bool,
     ) -> None:
         self._client = client
         self._may_go_elsewhere = may_go_elsewhere
+        self._when_full = when_full
         self._own_headers = own_headers
         self._stream_wanted = stream
         self._strip_usage = strip_usage
@@ -145,7 +149,7 @@ class Relay:
                 self.upstream_status = told.status
                 self._abort()
                 if not (goes_elsewhere(told.status) and self._goes_elsewhere()):
-                    self._retell(told)
+                    self._retell(self._full(told.status) or told)
                 return
         out = events.feed(data)
         if self.first_at is None and events.events:
@@ -231,7 +235,7 @@ class Relay:
             return
         if status >= 500 and ENGINE_DIED in body:
             self._answer(engine_died())
-        elif (told := in_openai_shape(status, body)) is not None:
+        elif (told := self._full(status) or in_openai_shape(status, body)) is not None:
             self._retell(told)
         else:
             self._start(len(body))
@@ -247,10 +251,18 @@ class Relay:
         self.status = error.status
         error.send(self._client, request_id.decode())
 
+    def _full(self, status: int) -> GatewayError | None:
+        return self._when_full() if status in BACK_PRESSURE and self._when_full is not None else None
+
     def _retell(self, error: GatewayError) -> None:
         """The replica's own refusal in the shape that clients read."""
+        said = [pair for pair in self._headers if pair[0] == b"retry-after"]
+        if error.retry_after_s is not None and ROOM_SOON in said:
+            said = []
+        elif said:
+            error.retry_after_s = None
         error.headers = [pair for pair in self._own_headers if pair[0] != b"x-headworks-request-id"]
-        error.headers += [pair for pair in self._headers if pair[0] == b"retry-after"]
+        error.headers += said
         self._tell(error)
         self._finish("whole")
 

@@ -150,8 +150,9 @@ class Sender:
         elsewhere = None
         if not call.tried and len(call.gate.targets) > 1:
             elsewhere = partial(self._may_go_elsewhere, call, replica.id)
+        full = None if call.gate.is_external else partial(call.gate.engine_is_full, call.ticket)
         strip_usage = ask.stream and not ask.usage_wanted
-        relay = call.relay = Relay(call.client, own, elsewhere, stream=ask.stream, strip_usage=strip_usage)
+        relay = call.relay = Relay(call.client, own, elsewhere, full, stream=ask.stream, strip_usage=strip_usage)
         live = meter.began(call.key, call.gate, relay, call.ticket, ask)
         try:
             await relay.run(connection, request)

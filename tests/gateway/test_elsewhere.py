@@ -152,7 +152,7 @@ async def test_what_is_no_fault_of_the_replica_is_told_at_once(start_gateway: St
     assert not other.requests
 
 
-@pytest.mark.parametrize(("code", "status"), [(400, 400), (503, 503), ("500", 500)])
+@pytest.mark.parametrize(("code", "status"), [(400, 400), ("500", 500)])
 async def test_a_stream_that_begins_with_an_error_and_has_nowhere_to_go_is_that_error(
     start_gateway: StartGateway, code: object, status: int
 ) -> None:
@@ -198,7 +198,8 @@ async def test_the_answer_of_the_second_replica_is_the_last_word(start_gateway: 
         gateway = await start_gateway(make_snapshot(make_deployment(one.url, two.url, three.url)))
         got = await gateway.chat()
         await gateway.until_idle()
-    assert (got.status, got.json["error"]["message"]) == (int(status[:3]), "two")
+    assert got.status == int(status[:3])
+    assert ("two" if got.status == 500 else "The engine's own queue is full.") in got.json["error"]["message"]
     assert got.headers["x-headworks-replica"] == "r1"
     assert not three.requests
     is_at_rest(gateway)

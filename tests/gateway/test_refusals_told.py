@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.domain.routing import RoutedReplica
 from tests.gateway.conftest import KEY, StartGateway, make_deployment, make_snapshot
-from tests.gateway.engine import Engine, Peer, Request, head
+from tests.gateway.engine import LAST_CHUNK, Engine, Peer, Request, chunk, head
 from tests.gateway.test_failures import free_port
 
 
@@ -19,7 +19,7 @@ from tests.gateway.test_failures import free_port
         ("422 Unprocessable", b'{"detail":"input is missing"}', "upstream_error", "422: input is missing"),
         ("400 Bad Request", b'{"object":"error","message":"too long"}', "upstream_error", "400: too long"),
         ("400 Bad Request", b'{"error":"too long"}', "upstream_error", "400: too long"),
-        ("429 Too Many", b"slow down\n please", "upstream_error", "429: slow down please"),
+        ("409 Conflict", b"slow down\n please", "upstream_error", "409: slow down please"),
         ("500 Internal Server Error", b"", "upstream_error", "gave no reason"),
         ("500 Internal Server Error", b"<html>" + b"x" * 5000, "upstream_error", "gave no reason"),
         ("500 Internal Server Error", b"[1]", "upstream_error", "500: [1]"),
@@ -61,7 +61,44 @@ async def test_a_full_engine_says_when_to_ask_again(
         gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
         got = await gateway.chat()
         await gateway.until_idle()
-    assert (got.status, got.headers.get("retry-after")) == (int(status[:3]), told)
+    assert (got.status, got.headers.get("retry-after")) == (503 if told else 400, told)
+
+
+@pytest.mark.parametrize("status", ["503 Service Unavailable", "429 Too Many Requests"])
+@pytest.mark.parametrize("overload_status", [503, 429])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_full_engine_of_our_own_is_told_as_the_gateway_s_overload(
+    start_gateway: StartGateway, status: str, overload_status: int, stream: bool
+) -> None:
+    body = b'{"error":{"message":"Engine queue is full","type":"ServiceUnavailableError","code":503}}'
+
+    async def refuse(request: Request, peer: Peer) -> None:
+        if request.json.get("stream"):
+            await peer.send(head(kind="text/event-stream"), chunk(b"data: " + body + b"\n\n"), LAST_CHUNK)
+        else:
+            await peer.send(head(status=status, length=len(body)) + body)
+
+    async with Engine(refuse) as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)), overload_status=overload_status)
+        got = await gateway.chat(stream=stream)
+        await gateway.until_idle()
+        text = (await gateway.get("/metrics")).body.decode()
+    assert (got.status, got.code, got.headers["retry-after"]) == (overload_status, "overloaded", "1")
+    assert "The engine's own queue is full." in got.json["error"]["message"]
+    assert got.headers["x-headworks-replica"] == "r0"
+    assert 'tier="standard",reason="engine_full"} 1' in text
+
+
+async def test_an_endpoint_of_others_says_itself_that_it_is_full(start_gateway: StartGateway) -> None:
+    body = b'{"error":{"message":"full","type":"x"}}'
+
+    async def refuse(_: Request, peer: Peer) -> None:
+        await peer.send(head(status="429 Too Many Requests", length=len(body)) + body)
+
+    async with Engine(refuse) as engine:
+        gateway = await start_gateway(make_snapshot(replace(make_deployment(engine.url), engine="external")))
+        got = await gateway.chat()
+    assert (got.status, got.body) == (429, body)
 
 
 async def test_a_stopped_deployment_says_that_it_is_stopped(start_gateway: StartGateway) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-# queue_full, queue_bytes and too_slow are told at once; expired and shed after waiting
-Refused = Literal["queue_full", "queue_bytes", "too_slow", "expired", "no_replica", "too_long", "too_many"]
+# queue_full, queue_bytes and too_slow are told at once; expired and shed after waiting;
+# engine_full when the engine itself had no room, which its seats should have kept from happening
+Refused = Literal[
+    "queue_full", "queue_bytes", "too_slow", "expired", "no_replica", "too_long", "too_many", "engine_full"
+]
 
 
 @dataclass(slots=True)

@@ -203,9 +203,7 @@ def rules_for(
         elif asked == "V1":
             generation = "V1"
         elif capability is not None and capability < _LEAST_OF_V1 and (0, 8, 0) <= version < (0, 10, 2):
-            reason = (
-                "V0 was taken, as engine is not given: before 0.10.2 vLLM ran cards below compute capability 8.0 with it."
-            )
+            reason = "V0 was taken, as engine is not given: before 0.10.2 vLLM ran cards below compute capability 8.0 with it."
             return EngineRules(version, "V0", reason)
         return EngineRules(version, generation, _of_later(version))
     why = f"vllm_version {shown(version_text)} names no version" if version_text else "vllm_version is not given"
