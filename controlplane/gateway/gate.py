@@ -133,7 +133,8 @@ class Gate:
                 limits = limits_of(target.replica, deployment, self.sizes.mean_tokens)
                 seats = self.seats.get(replica_id)
                 if seats is None:
-                    self.seats[replica_id] = Seats.start(limits, is_known=tells(target.replica))
+                    known, promised = tells(target.replica), deployment.tpot_target_s is not None
+                    self.seats[replica_id] = Seats.start(limits, is_known=known, is_promised=promised)
                     self.progress[replica_id] = Progress(now)
                 else:
                     seats.limits = limits

@@ -15,7 +15,8 @@ KV_HIGH = 0.92  # of the engine's KV cache: beyond it preemptions begin
 KV_ROOM = 0.80
 WAITING_SHARE = 0.1  # of those who run: so many may wait in the engine for its next step
 DOWN_SHARE = 0.125
-START = 16  # where a replica begins of which no knee is known
+START = 48  # where a replica begins of which no knee is known
+START_PROMISED = 16  # and where a token's time is promised, which many at once could break before it is measured
 TRIAL_S = 3.0  # so long more seats are tried before it is judged whether they brought more tokens
 FREE_S = 1.0  # sooner where streams show that more seats cost nothing: every stream's token comes as fast as before
 FREE_SLOWER = 1.10  # than before the trial
@@ -101,10 +102,11 @@ class Seats:
         self.searched = self.searched or self.now
 
     @staticmethod
-    def start(limits: SeatLimits, *, is_known: bool = True) -> Seats:
-        """Returns where a new replica begins: low where its limits are known to be somewhere near the ceiling, at the
-        ceiling where nothing is known that could be gone beyond."""
-        return Seats(limits, max(limits.floor, min(START, limits.ceiling)) if is_known else limits.ceiling)
+    def start(limits: SeatLimits, *, is_known: bool = True, is_promised: bool = False) -> Seats:
+        """Returns where a new replica begins: low where its limits are known to be somewhere near the ceiling, lower
+        where a TPOT is promised, at the ceiling where nothing is known that could be gone beyond."""
+        begin = START_PROMISED if is_promised else START
+        return Seats(limits, max(limits.floor, min(begin, limits.ceiling)) if is_known else limits.ceiling)
 
     def adjust(self, signals: Signals, at: float) -> SeatChange:
         """Takes one second's signals and returns what changed."""

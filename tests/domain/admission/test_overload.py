@@ -59,7 +59,7 @@ def run_gated(
     found = []
     for seed in SEEDS:
         requests = arrivals(rate, SECONDS, seed, *lengths)
-        seats = Seats.start(SeatLimits(4, max_num_seqs))
+        seats = Seats.start(SeatLimits(4, max_num_seqs), is_promised=True)
         Gated(VirtualEngine(max_num_seqs=max_num_seqs, slowness=slowness), slo, seats=seats).run(requests)
         found += requests
     return found

@@ -116,7 +116,7 @@ def test_a_rate_is_that_of_the_last_seconds() -> None:
 
 def run_replica(knee: int, seconds: int, *, running: int = 1000) -> Seats:
     """A replica whose output grows with what runs up to its knee, and is flat from there on."""
-    seats = Seats.start(SeatLimits(4, 256))
+    seats = Seats.start(SeatLimits(4, 256), is_promised=True)
     for at in range(seconds):
         taken = min(running, seats.now)
         seats.adjust(Signals(taken, tokens_per_s=25.0 * min(taken, knee)), float(at))
@@ -140,7 +140,7 @@ def test_seats_that_bring_nothing_are_taken_back_and_not_tried_again_at_once() -
 
 def run_streams(knee: int, seconds: int) -> Seats:
     """As above, all of it streams: from the knee on each of them gets slower."""
-    seats = Seats.start(SeatLimits(4, 512))
+    seats = Seats.start(SeatLimits(4, 512), is_promised=True)
     for at in range(seconds):
         tokens_per_s = 25.0 * min(seats.now, knee)
         seats.adjust(Signals(seats.now, tokens_per_s=tokens_per_s, flow=Flow(seats.now, int(tokens_per_s))), float(at))
@@ -197,10 +197,24 @@ def test_one_second_with_a_long_prompt_in_it_is_none_to_judge_long_streams_by() 
 
 
 def test_a_knee_that_is_confirmed_is_questioned_ever_more_seldom() -> None:
-    seats = Seats.start(SeatLimits(4, 256))
+    seats = Seats.start(SeatLimits(4, 256), is_promised=True)
     trials: list[float] = []
     for at in range(2000):
         seats.adjust(Signals(seats.now, tokens_per_s=25.0 * min(seats.now, 16)), float(at))
         if seats.trial is not None and (not trials or trials[-1] != seats.trial.since):
             trials.append(seats.trial.since)
     assert 3 <= len(trials) <= 8, trials
+
+
+@pytest.mark.parametrize(
+    ("given", "seats"),
+    [
+        ({}, 48),
+        ({"is_promised": True}, 16),
+        ({"is_known": False}, 256),
+        ({"is_known": False, "is_promised": True}, 256),
+    ],
+)
+def test_where_a_replica_begins(given: dict[str, bool], seats: int) -> None:
+    assert Seats.start(SeatLimits(4, 256), **given).now == seats
+    assert Seats.start(SeatLimits(2, 8)).now == 8

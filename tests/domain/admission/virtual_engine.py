@@ -133,7 +133,7 @@ class Gated:
     slo: Slo = field(default_factory=Slo)
     admission: Admission = field(default_factory=lambda: Admission(Policy()))
     ahead_s: float = 0.2
-    seats: Seats = field(default_factory=lambda: Seats.start(SeatLimits(4, 16)))
+    seats: Seats = field(default_factory=lambda: Seats.start(SeatLimits(4, 16), is_promised=True))
     by_id: dict[str, Sequence] = field(default_factory=dict)
     seats_seen: list[int] = field(default_factory=list)
     _tokens_before: int = 0
