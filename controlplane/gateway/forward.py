@@ -22,6 +22,8 @@ from controlplane.gateway.sending import Sender
 
 __all__ = ["Call", "Forwarder"]
 
+DEGRADED = b"x-headworks-degraded"
+
 
 class Forwarder:
     """Decides what becomes of calls."""
@@ -55,11 +57,19 @@ class Forwarder:
         ignored = gate.prepare(call.ask, call.path, key.tenant_id)
         call.ignored = [*call.ignored, *ignored] if call.ignored else ignored
         client.when_gone(call.client_gone)
-        limits = self._quotas.limits_of(key, gate.name)
+        call.limits = self._quotas.limits_of(key, gate.name)
+        try:
+            await self._run(call)
+        except GatewayError as error:
+            self._say(call, error)
+            raise
+
+    async def _run(self, call: Call) -> None:
+        """Has a call answered that its quotas allow."""
+        limits, ticket, client = call.limits, call.ticket, call.client
         if limits is None:
             await self._sender.run(call)
             return
-        call.limits = limits
         try:
             is_guess = call.ask.output_limit() is None
             if not self._quotas.reserve_at_once(limits, ticket, is_guess=is_guess):
@@ -71,6 +81,14 @@ class Forwarder:
                 self._quotas.refund(ticket)
             else:
                 self._quotas.settle(limits, ticket, *call.spent)
+
+    def _say(self, call: Call, error: GatewayError) -> None:
+        """Tells with an error what stands with every answer: how far quotas are used, what was done to the request."""
+        told = {name for name, _ in error.headers}
+        if call.limits is not None and error.code != "quota_exceeded":  # which tells them already
+            error.headers += self._quotas.headers(call.limits, time.monotonic())
+        if call.degraded and DEGRADED not in told:
+            error.headers.append((DEGRADED, call.degraded.encode()))
 
     def _check_media(self, call: Call) -> None:
         try:

@@ -101,7 +101,15 @@ class Ladders:
         tier = gate.tier_of(key.tier)
         if gate.degrader.level and gate.degrader.apply(Asked(tier, None, diverted=True)).shed:
             return False
-        return not gate.admission.serving.never_fits(gate.ticket(ask, key.tenant, key.tier, 0.0))
+        ticket = gate.ticket(ask, key.tenant, key.tier, 0.0)
+        return not gate.admission.serving.never_fits(ticket) and self._is_taken(gate, ask, ticket.prompt_tokens)
+
+    @staticmethod
+    def _is_taken(gate: Gate, ask: Ask, prompt_tokens: int) -> bool:
+        """Whether an engine takes a request of that length, with the answer that it asks for, else with one token."""
+        tokens = prompt_tokens + (gate.sizes.limit(ask) or 1)
+        limits = [target.replica.max_model_len for target in gate.targets.values()]
+        return any(most is None or tokens <= most for most in limits)
 
     def _second(self, gate: Gate, now: float) -> dict[str, TierSecond]:
         """What has happened to each tier since the last look, and how long it waits."""

@@ -142,6 +142,26 @@ async def test_nobody_is_sent_to_where_it_could_never_fit(start_gateway: StartGa
         assert (len(engine.requests), len(other.requests)) == (1, 1)
 
 
+async def test_nobody_is_sent_to_an_engine_that_would_refuse_the_length(start_gateway: StartGateway) -> None:
+    async with Engine() as engine, Engine() as other:
+        snapshot = make_ladder(engine.url, DIVERT, other=other.url)
+        short = tuple(replace(one, max_model_len=500) for one in snapshot.deployments["small"].replicas)
+        gateway = await put_small_on(start_gateway, snapshot, 0, replicas=short)
+        long = [{"role": "user", "content": "a" * 4000}]
+        for fields in ({"messages": long}, {"max_tokens": 600}):
+            one = await degraded(gateway, 1, None, **fields)
+            assert one.status == 200 and "x-headworks-degraded" not in one.headers
+        assert (await degraded(gateway, 1, max_tokens=400)).headers["x-headworks-degraded"] == "model=small"
+        assert (len(engine.requests), len(other.requests)) == (2, 1)
+
+
+async def test_an_error_says_too_that_the_request_was_sent_elsewhere(start_gateway: StartGateway) -> None:
+    async with Engine() as engine:
+        gateway = await start_gateway(make_ladder(engine.url, DIVERT, other="http://127.0.0.1:1"))
+        one = await degraded(gateway, 1)
+        assert (one.status, one.headers["x-headworks-degraded"]) == (503, "model=small")
+
+
 async def test_who_opts_out_is_never_sent_elsewhere_and_waits_or_is_refused(start_gateway: StartGateway) -> None:
     free, hold = make_held()
     async with Engine(hold) as engine, Engine() as other:

@@ -215,3 +215,14 @@ async def test_money_is_counted_by_the_price_of_the_deployment(start_gateway: St
         dear = await gateway.chat(max_tokens=9)
         assert (dear.status, dear.json["error"]["type"]) == (429, "insufficient_quota")
         is_at_rest(gateway)
+
+
+async def test_errors_say_what_is_left_of_quotas_as_answers_do(start_gateway: StartGateway, valkey_server: str) -> None:
+    gateway = await start_gateway(make_limited("http://127.0.0.1:1", requests_per_minute=5), valkey_server)
+    nowhere = await gateway.chat()
+    assert nowhere.status == 503
+    assert nowhere.headers["x-ratelimit-limit-requests"] == "5"
+    async with Engine() as engine:
+        gateway = await start_gateway(make_limited(engine.url, requests_per_minute=1), valkey_server)
+        answers = [await gateway.chat() for _ in range(2)]
+        assert (answers[1].status, answers[1].headers["x-ratelimit-limit-requests"]) == (429, "1")
