@@ -18,6 +18,7 @@ from controlplane.deployments.planner.calibration import Calibration
 from controlplane.deployments.planner.starting import Start
 from controlplane.domain.ledger.what_if import TriangleRow
 from controlplane.domain.parallelism.candidate import Candidate
+from controlplane.domain.parallelism.rejection import Rejection
 from controlplane.domain.parallelism.stages import Stage
 from controlplane.domain.performance.curve import Point
 
@@ -176,13 +177,19 @@ def knee_point(chosen: Candidate | None) -> Point | None:
     return min(chosen.curve, key=lambda point: abs(point.concurrency - knee))
 
 
-def rejected(answer: Answer) -> list[tuple[str, str]]:
-    """Why other splits dropped out: reasons that are alike once, with the splits they hold for."""
-    grouped: dict[str, list[str]] = {}
-    for one in answer.ranking.rejected:
-        grouped.setdefault(one.reason, []).append(one.split.label)
-    shown = [(_names(labels), reason) for reason, labels in grouped.items()]
-    return shown[:_MOST_REJECTED]
+def rejected(found: Sequence[Rejection]) -> list[tuple[str, str, bool]]:
+    """Why other splits dropped out: reasons that are alike once, with the splits they hold for.
+
+    Of very many reasons the later ones are told by their kind, with one as an example (True).
+    """
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for one in found:
+        grouped.setdefault((one.code, one.reason), []).append(one.split.label)
+    shown = [(_names(labels), reason, False) for (_code, reason), labels in list(grouped.items())[:_MOST_REJECTED]]
+    kinds: dict[str, tuple[list[str], str]] = {}
+    for (code, reason), labels in list(grouped.items())[_MOST_REJECTED:]:
+        kinds.setdefault(code, ([], reason))[0].extend(labels)
+    return shown + [(_names(labels), reason, len(labels) > 1) for labels, reason in kinds.values()]
 
 
 def _names(labels: Sequence[str]) -> str:

@@ -44,11 +44,16 @@ class ControlState:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A node, or one card of it, that a replica's last placement passed over. `card` is empty for a whole node."""
+    """A node, or one card of it, that a replica's last placement passed over. `card` is empty for a whole node.
+
+    `more` > 0: so many more nodes or cards (`of`) that are not named, for this reason.
+    """
 
     node: str
     card: str
     reason: str
+    more: int = 0
+    of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +232,10 @@ def ledger_rows(
 
 def rejections(replica: Replica) -> list[Rejected]:
     """Returns what the replica's last placement passed over and why, whether it found a place or not."""
-    return [Rejected(one["node"], one.get("card", ""), one["reason"]) for one in replica.rejected]
+    return [
+        Rejected(one["node"], one.get("card", ""), one["reason"], one.get("more", 0), one.get("of", ""))
+        for one in replica.rejected
+    ]
 
 
 def is_led() -> bool:

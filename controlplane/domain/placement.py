@@ -6,15 +6,18 @@ scored. Nothing that runs is ever moved by it: what is held stays held.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from controlplane.domain import placement_cards, placement_scores
 from controlplane.domain.placement_cards import Asked, Choice, Make, Slot
 from controlplane.domain.placement_scores import Strategy
 from controlplane.domain.topology import Topology
 
-MOST_REJECTED = 64  # nodes, and as many cards, that keep their reason
+MOST_REJECTED = 64  # nodes, and as many cards, that keep their reason; the others are counted by it
+MOST_REASONS = 16  # by which the others are counted; the rarer ones are told together
 
 __all__ = ["Asked", "Make", "Need", "NoRoom", "Placement", "Rejected", "Site", "Slot", "place", "why_not"]
 
@@ -53,11 +56,16 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A node, or one card of it (`card` is its uuid), that was not taken, and why."""
+    """A node, or one card of it (`card` is its uuid), that was not taken, and why.
+
+    `more` > 0: so many more nodes or cards (`of`) that are not named, for this reason.
+    """
 
     node: str
     card: str
     reason: str
+    more: int = 0
+    of: Literal["", "nodes", "cards"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +111,8 @@ class Look:
     site: Site
     reason: str
     cards: tuple[Rejected, ...] = ()
+    counts: tuple[tuple[str, int], ...] = ()  # reason -> cards, made once: a round asks it for each replica again
+    spare: tuple[Rejected, ...] = ()  # that could be had, and are not needed
     choice: Choice | None = None
     score: placement_scores.Score = placement_scores.NOTHING
 
@@ -127,6 +137,7 @@ def place(
     known = looks if looks is not None else {}
     reasons: dict[str, str] = {}
     cards: list[Rejected] = []
+    more: Counter[str] = Counter()  # reason -> cards that are not named
     fitting: list[Look] = []
     for site in sorted(sites, key=lambda one: one.name):
         look = known.get(site.name)
@@ -134,22 +145,62 @@ def place(
             look = known[site.name] = _look(need, site, ignore_holders)
         if len(cards) < MOST_REJECTED:
             cards += look.cards
+        else:
+            for card_reason, count in look.counts:
+                more[card_reason] += count
         if look.reason:
             reasons[site.name] = look.reason
         else:
             fitting.append(look.with_siblings(siblings.get(site.name, 0)))
-    rejected = [Rejected(node, "", reason) for node, reason in list(reasons.items())[:MOST_REJECTED]]
     if not fitting:
-        return NoRoom(reasons, _bounded(rejected, cards))
+        return NoRoom(reasons, (*_nodes(reasons, [], None, need.strategy), *_cards(cards, more)))
     best = min(fitting, key=lambda one: (one.score.order(need.strategy), one.site.name))
     assert best.choice is not None
-    for other in fitting[: MOST_REJECTED + 1 - len(rejected)]:
-        if other is not best:
-            why = placement_scores.why_better(best.score, other.score, best.site.name, need.strategy)
-            rejected.append(Rejected(other.site.name, "", why))
     why = placement_scores.why(best.score, len(best.choice.slots))
     uuids = tuple(slot.uuid for slot in best.choice.slots)
-    return Placement(best.site.name, uuids, why, best.choice.asked.size_bytes, _bounded(rejected, cards))
+    cards = [*best.spare, *cards]  # of the chosen node first
+    rejected = (*_nodes(reasons, fitting, best, need.strategy), *_cards(cards, more))
+    return Placement(best.site.name, uuids, why, best.choice.asked.size_bytes, rejected)
+
+
+def _nodes(
+    reasons: Mapping[str, str], fitting: Sequence[Look], best: Look | None, strategy: Strategy
+) -> list[Rejected]:
+    """Why nodes were not taken: those that can't be first, then those that are not as good as the best."""
+    named = [Rejected(node, "", reason) for node, reason in list(reasons.items())[:MOST_REJECTED]]
+    more = Counter(list(reasons.values())[MOST_REJECTED:])
+    if best is not None:
+        others = [one for one in fitting if one is not best]
+        room = MOST_REJECTED - len(named)
+        for other in others[:room]:
+            why = placement_scores.why_better(best.score, other.score, best.site.name, strategy)
+            named.append(Rejected(other.site.name, "", why))
+        if len(others) > room:  # in a large fleet it would take long to say of each what decided
+            more[later(best.site.name)] = len(others) - room
+    return [*named, *_more(more, "nodes")]
+
+
+def _cards(cards: Sequence[Rejected], more: Counter[str]) -> list[Rejected]:
+    counted = more + Counter(one.reason for one in cards[MOST_REJECTED:])
+    return [*cards[:MOST_REJECTED], *_more(counted, "cards")]
+
+
+def later(best: str) -> str:
+    """Returns why nodes that would do are not taken, of many at once."""
+    return f"would do, and come after {best}"
+
+
+def _more(counts: Counter[str], of: Literal["nodes", "cards"]) -> list[Rejected]:
+    """Those that are not named, counted by reason."""
+    told = counts.most_common(MOST_REASONS)
+    rare = counts.total() - sum(count for _reason, count in told)
+    found = [Rejected("", "", reason, count, of) for reason, count in told]
+    return [*found, Rejected("", "", other_reasons(), rare, of)] if rare else found
+
+
+def other_reasons() -> str:
+    """Returns what is told of those whose reason only few share."""
+    return "for other reasons, which differ from one to the next"
 
 
 def _look(need: Need, site: Site, ignore_holders: Collection[str]) -> Look:
@@ -158,9 +209,11 @@ def _look(need: Need, site: Site, ignore_holders: Collection[str]) -> Look:
         return Look(site, reason)
     found = placement_cards.choose(_wish(need, site), _with_ends(site.slots, ignore_holders), site.topology)
     cards = tuple(Rejected(site.name, uuid, why) for uuid, why in found.rejected)
+    spare = tuple(Rejected(site.name, uuid, why) for uuid, why in found.spare)
+    counts = tuple(Counter(one.reason for one in cards).items())
     if found.choice is None:
-        return Look(site, found.reason, cards)
-    return Look(site, "", cards, found.choice, _score(need, site, found.choice))
+        return Look(site, found.reason, cards, counts)
+    return Look(site, "", cards, counts, spare, found.choice, _score(need, site, found.choice))
 
 
 def why_not(need: Need, site: Site) -> str:
@@ -182,10 +235,6 @@ def why_not(need: Need, site: Site) -> str:
 def make_of(slot: Slot, engine_version: str | None) -> Make:
     """Returns what the ledger of an engine on this accelerator depends on."""
     return Make(slot.kind, slot.name, slot.memory.total_bytes, engine_version or "")
-
-
-def _bounded(nodes: list[Rejected], cards: list[Rejected]) -> tuple[Rejected, ...]:
-    return (*nodes[:MOST_REJECTED], *cards[:MOST_REJECTED])
 
 
 def _wish(need: Need, site: Site) -> placement_cards.Wish:

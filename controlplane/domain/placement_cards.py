@@ -90,11 +90,13 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A choice, or None and the reason; in any case why single accelerators drop out, by uuid."""
+    """A choice, or None and the reason; in any case why single accelerators drop out, by uuid. `spare` could be had and
+    are not needed."""
 
     choice: Choice | None
     reason: str
     rejected: tuple[tuple[str, str], ...] = ()
+    spare: tuple[tuple[str, str], ...] = ()
 
 
 def choose(wish: Wish, slots: Sequence[Slot], topology: Topology | None = None) -> Found:
@@ -106,16 +108,36 @@ def choose(wish: Wish, slots: Sequence[Slot], topology: Topology | None = None) 
         return Found(None, "has no accelerators" if not slots else f"has no {what}")
     reasons = {slot.uuid: why_not(wish, slot) for slot in fitting}
     free = [slot for slot in fitting if not reasons[slot.uuid]]
-    rejected = tuple((slot.uuid, reasons[slot.uuid]) for slot in fitting if reasons[slot.uuid])
     groups: dict[_Model, list[Slot]] = {}
     for slot in free:
         groups.setdefault((slot.kind, slot.name, slot.memory.total_bytes), []).append(slot)
-    choices = [
-        _of_group(wish, group, topology, len(free)) for group in groups.values() if len(group) >= wish.accelerators
-    ]
-    if not choices:
+    enough = [group for group in groups.values() if len(group) >= wish.accelerators]
+    for group in groups.values():
+        if len(group) < wish.accelerators:
+            reasons |= {slot.uuid: too_few(len(group), wish.accelerators) for slot in group}
+    rejected = tuple((slot.uuid, reasons[slot.uuid]) for slot in fitting if reasons[slot.uuid])
+    if not enough:
         return Found(None, _missing(wish, fitting, free), rejected)
-    return Found(min(choices, key=_order), "", rejected)
+    best = min((_of_group(wish, group, topology, len(free)) for group in enough), key=_order)
+    left = [slot for group in enough for slot in group if slot not in best.slots]
+    return Found(best, "", rejected, tuple((slot.uuid, why_spare(slot, best)) for slot in left))
+
+
+def too_few(free: int, needed: int) -> str:
+    """Returns why free accelerators of a make are no help."""
+    if free == 1:
+        return f"is the only free one of its make in the node, and a replica needs {needed}"
+    return f"is one of {free} free ones of its make in the node, and a replica needs {needed}"
+
+
+def why_spare(slot: Slot, best: Choice) -> str:
+    """Returns why an accelerator that could be had was not taken."""
+    chosen = best.slots[0]
+    if slot.foreign and not any(one.foreign for one in best.slots):
+        return "would do, but a process that is not ours is on it, and on the others is none"
+    if (slot.kind, slot.name, slot.memory.total_bytes) != (chosen.kind, chosen.name, chosen.memory.total_bytes):
+        return f"would do, but {chosen.name or 'another make'} of the node suits better"
+    return "would do, and is not needed"
 
 
 def why_not(wish: Wish, slot: Slot) -> str:

@@ -60,8 +60,11 @@ def test_memory_that_is_not_back_is_shown_and_released_by_a_person(operator: API
 
 def test_a_replica_tells_what_its_placement_passed_over(viewer: APIClient) -> None:
     row = make_placed()
+    counted = {"node": "", "reason": "taken", "more": 7, "of": "cards"}
+    Replica.objects.update(rejected=[*row.rejected, counted])
     answer = viewer.get(f"/api/v1/replicas/{row.pk}/candidates/").json()
-    assert answer == {"replica": row.pk, "rejected": [{"node": "n2", "card": "", "reason": "is cordoned"}]}
+    named = {"node": "n2", "card": "", "reason": "is cordoned", "more": 0, "of": ""}
+    assert answer == {"replica": row.pk, "rejected": [named, {**counted, "card": ""}]}
 
 
 def test_a_ledger_is_read_and_listed(viewer: APIClient) -> None:

@@ -15,6 +15,8 @@ PARTS = {"weights": 17.6, "non_torch": 0.26, "activation": 1.9, "graphs": 1.1, "
 REJECTED = [
     {"node": "gpu-02", "card": "", "reason": "needs 72.8 GiB, 6.3 of 79.2 free (72.8 reserved, 0.1 used by others)"},
     {"node": "gpu-03", "card": "", "reason": "is cordoned"},
+    {"node": "", "reason": "belongs to pool offline, not default", "more": 41, "of": "nodes"},
+    {"node": "", "reason": "taken", "more": 1, "of": "cards"},
 ]
 
 

@@ -13,7 +13,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from controlplane.console import planner_answer
 from controlplane.deployments.models import LedgerRow
+from controlplane.domain.parallelism.rejection import Rejection
+from controlplane.domain.parallelism.split import Split
 from tests.console import making
 from tests.console.calling import make_client
 
@@ -309,3 +312,14 @@ def test_the_hint_of_an_empty_rate_goes_by_the_trace(viewer: Client) -> None:
     sent = viewer.post("/planner/question/", {**LLAMA, "trace_text": TRACE})
     page = viewer.get(sent["location"]).content.decode()
     assert "that of the trace.</span>" in page and "as many as the cards carry.</span>" not in page
+
+
+def test_each_split_that_dropped_out_is_told_however_many_reasons_there_are() -> None:
+    found = [Rejection(Split(1, number), "memory", f"Too large by {number} GiB.") for number in range(1, 40)]
+    found += [Rejection(Split(number), "heads", f"Heads / {number}.") for number in (3, 5, 7)]
+    shown = planner_answer.rejected(found)
+    assert [reason for _names, reason, example in shown if not example] == [one.reason for one in found[:24]]
+    memory, heads = shown[24:]
+    assert memory == (f"{found[24].split.label}, {found[25].split.label} and 13 more", "Too large by 25 GiB.", True)
+    assert heads == (", ".join(one.split.label for one in found[39:]), "Heads / 3.", True)
+    assert planner_answer.rejected(found[:2])[1] == (found[1].split.label, found[1].reason, False)

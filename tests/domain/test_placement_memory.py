@@ -179,8 +179,48 @@ def test_reasons_are_bounded(count: int) -> None:
     sites = [make_node(f"n{number:03}", make_card(0, None)) for number in range(count)]
     found = place(make_need(), sites, {})
     assert isinstance(found, NoRoom)
-    assert len(found.rejected) == 2 * min(count, 64)
+    named = [one for one in found.rejected if not one.more]
+    assert len(named) == 2 * min(count, 64)
     assert len(found.reasons) == count
+    for of in ("nodes", "cards"):
+        assert sum(one.more for one in found.rejected if one.of == of) == count - min(count, 64)
+
+
+def test_those_that_are_not_named_are_counted_by_their_reason() -> None:
+    lost = [replace(make_node(f"lost{number:03}", make_card(0)), lost_for_s=9.0) for number in range(70)]
+    full = [make_node(f"n{number:03}", make_card(0, 41 + number % 39)) for number in range(90)]
+    good = [make_node(f"z{number:03}", make_card(0)) for number in range(40)]
+    found = place(make_need(asked=make_asked(40)), [*lost, *full, *good], {})
+    assert isinstance(found, Placement)
+    counted = [(one.of, one.reason, one.more) for one in found.rejected if one.more]
+    assert ("nodes", "is lost (it does not report)", 6) in counted
+    assert ("nodes", "would do, and come after z000", 39) in counted
+    assert sum(one.more or 1 for one in found.rejected if not one.card and one.of != "cards") == 199
+    assert sum(one.more or 1 for one in found.rejected if one.card or one.of == "cards") == 90
+    assert len(counted) <= 2 * 17  # of reasons that few share not each is told
+
+
+def test_each_card_of_the_chosen_node_that_was_not_taken_says_why() -> None:
+    other = replace(make_card(3), name="A100")
+    slots = (make_card(0), make_card(1), replace(make_card(2), foreign=True), other)
+    found = place(make_need(accelerators=1), [make_node("a", *slots)], {})
+    assert isinstance(found, Placement)
+    assert found.uuids == ("c0",)
+    assert {one.card: one.reason for one in found.rejected} == {
+        "c1": "would do, and is not needed",
+        "c2": "would do, but a process that is not ours is on it, and on the others is none",
+        "c3": "would do, but H100 of the node suits better",
+    }
+
+
+def test_cards_of_a_make_with_too_few_say_so() -> None:
+    other = replace(make_card(3), name="A100")
+    found = place(make_need(accelerators=2), [make_node("a", make_card(0), make_card(1), other)], {})
+    assert isinstance(found, Placement)
+    reason = "is the only free one of its make in the node, and a replica needs 2"
+    assert [(one.card, one.reason) for one in found.rejected] == [("c3", reason)]
+    none = place(make_need(accelerators=2), [make_node("a", make_card(0), other)], {})
+    assert [(one.card, one.reason) for one in none.rejected if one.card] == [("c0", reason), ("c3", reason)]
 
 
 def test_while_memory_is_on_its_way_back_no_second_replica_is_ended_for_it() -> None:

@@ -98,13 +98,12 @@ def ledger(request: HttpRequest, name: str) -> HttpResponse:
     living = {row.pk: row for row in selectors.replicas(deployment=name)[:_LEDGERS]}
     rows = selectors.ledger_rows(deployment=name)
     found = list(rows.filter(replica__in=living) if living else rows[:_PAST_LEDGERS])
-    context = {
-        **context_of(deployment, "ledger"),
-        "ledgers": [
-            (ledger_rows.of_row(row), selectors.rejections(living[row.replica]) if row.replica in living else [])
-            for row in found
-        ],
-    }
+    passed = {key: selectors.rejections(row) for key, row in living.items()}
+    ledgers = [
+        (ledger_rows.of_row(row), over := passed.get(row.replica, []), sum(one.more or 1 for one in over))
+        for row in found
+    ]
+    context = {**context_of(deployment, "ledger"), "ledgers": ledgers}
     return render(request, "deployment/ledger.html", context)
 
 

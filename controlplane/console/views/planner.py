@@ -155,7 +155,7 @@ def _answered(values: Values) -> dict[str, Any]:
         "calibration": found.calibration,
         "before": found.before,
         "parts": planner_answer.calibrated_parts(found.calibration),
-        "rejected": planner_answer.rejected(found),
+        "rejected": planner_answer.rejected(found.ranking.rejected),
         "capacity": capacity,
         "currency": "USD" if question.price_per_hour is None else "",
         "ceiling": found.ledger.concurrency_ceiling(found.asked.request_tokens),

@@ -73,11 +73,15 @@ class LedgerQuery(PageQuery):
 
 
 class CandidateSerializer(serializers.Serializer[selectors.Rejected]):
-    """A node, or one card of it, that a placement passed over."""
+    """A node, or one card of it, that a placement passed over; or many that are only counted."""
 
-    node = serializers.CharField()
+    node = serializers.CharField(help_text="Empty where `more` are counted.")
     card = serializers.CharField(help_text="Uuid; empty for the whole node.")
     reason = serializers.CharField()
+    more = serializers.IntegerField(
+        help_text="So many more for this reason that are not named, beyond 64 nodes and as many cards; 0 = it is one."
+    )
+    of = serializers.ChoiceField(["", "nodes", "cards"], help_text="What is counted.")
 
 
 class CandidatesSerializer(serializers.Serializer[object]):

@@ -157,13 +157,21 @@ def _place(deployment: Deployment, action: Place, fleet: view.Fleet) -> bool:
         predictions.write(deployment, action.replica_id, node, rows[0], place.memory_bytes)
     site = fleet.sites[node.name]
     fleet.sites[node.name] = reconcile.take(site, place.uuids, action.replica_id, place.memory_bytes)
-    numbers = {"accelerators": len(rows), "memory_bytes": place.memory_bytes, "passed_over": len(place.rejected)}
+    numbers = {
+        "accelerators": len(rows),
+        "memory_bytes": place.memory_bytes,
+        "passed_over": sum(one.more or 1 for one in place.rejected),
+    }
     _decide("placement", deployment, action.replica_id, "pending", node.name, why=why, numbers=numbers)
     return True
 
 
-def _rejected(rejected: Sequence[Rejected]) -> list[dict[str, str]]:
-    return [{"node": one.node, "card": one.card, "reason": one.reason} for one in rejected]
+def _rejected(rejected: Sequence[Rejected]) -> list[dict[str, Any]]:
+    return [
+        {"node": one.node, "card": one.card, "reason": one.reason}
+        | ({"more": one.more, "of": one.of} if one.more else {})
+        for one in rejected
+    ]
 
 
 def _placed(node: str, rows: Sequence[Accelerator], why: str) -> str:
