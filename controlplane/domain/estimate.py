@@ -120,9 +120,6 @@ def read_setup(case: Mapping[str, object]) -> Setup:
     """The set-up that a case describes; null = not known."""
     given = Fields(case, code="estimate")
     facts = _model(given)
-    kinds = precision.parse(
-        given.text("dtype") or None, given.text("quantization") or None, given.text("kv_cache_dtype") or None, facts
-    )
     wishes = _wishes(given)
     total_gib = given.ratio("gpu_memory_total_gib", most=_LARGEST_CARD_GIB)
     if total_gib is not None and total_gib < _SMALLEST_CARD_GIB:
@@ -130,6 +127,13 @@ def read_setup(case: Mapping[str, object]) -> Setup:
         raise given.refuse("gpu_memory_total_gib", total_gib, right)
     card = cards.resolve(given.text("gpu") or None, total_gib, needed=wishes.kv_cap_bytes is None)
     rules = _rules(given, facts, wishes, card)
+    kinds = precision.parse(
+        given.text("dtype") or None,
+        given.text("quantization") or None,
+        given.text("kv_cache_dtype") or None,
+        facts,
+        takes_cache_of_files=rules.takes_cache_of_files,
+    )
     wishes = _with_ranks(given, wishes, facts, kinds, rules)
     wishes = _with_launcher(given, wishes, facts, kinds, card)
     return setup.resolve(facts, kinds, card, rules, replace(wishes, notes=(*wishes.notes, *_other_engine(given))))

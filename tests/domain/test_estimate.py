@@ -273,5 +273,27 @@ def test_an_old_card_runs_the_old_engine_where_no_other_is_named() -> None:
     notes = unsaid["assumptions"]
     assert isinstance(notes, list)
     assert [note for note in notes if "engine is not given" in note] == [
-        "V0 was taken, as engine is not given: before 0.10.2 vLLM ran cards below compute capability 8.0 with it."
+        "V0 was taken, as engine is not given: before 0.10.2 it ran cards below compute capability 8.0."
     ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "kv_bytes"),
+    [
+        ({}, 163_840),
+        ({"kv_cache_dtype": "bfloat16"}, 327_680),
+        ({"vllm_version": "0.10.2"}, 327_680),
+        ({"model": "nvidia/Llama-3.3-70B-Instruct-FP8"}, 163_840),
+        ({"model": "RedHatAI/Llama-3.3-70B-Instruct-NVFP4"}, 327_680),
+        ({"model": "nvidia/Llama-3.3-70B-Instruct"}, 327_680),
+    ],
+)
+def test_nvidias_own_files_decide_the_cache(fields: dict[str, Any], kv_bytes: int) -> None:
+    case = {"model": "nvidia/Llama-3.3-70B-Instruct-NVFP4", "gpu": "B200", "vllm_version": "0.12.0"}
+    assert estimate.estimate(make_case(**{**case, **fields}))["kv_bytes_per_token"] == kv_bytes
+
+
+def test_blocks_of_latent_attention_follow_the_card() -> None:
+    latent = {"model": "deepseek-ai/DeepSeek-V2-Lite-Chat", "vllm_version": "0.9.0", "kv_cache_memory_gib": 4.0}
+    ampere, hopper = (estimate.estimate(make_case(**latent, gpu=gpu))["gpu_blocks"] for gpu in ("A100 40GB", "H100"))
+    assert (ampere, hopper) == (4 * 2**30 // (16 * 27 * 1152), 4 * 2**30 // (64 * 27 * 1152))

@@ -39,14 +39,20 @@ def of(inputs: Inputs, subject: Subject, asked: Asked, standing: Standing | None
     _check_pool(inputs)
     stored = inputs.quantization or subject.quantization or None
     hardware = _hardware(inputs, standing)
+    capability = card_formats.capability_of(hardware.accelerator)
+    rules = engine_rules.rules_for(inputs.vllm_version or standing.engine_version or None, capability=capability)
+    kinds = precision.parse(
+        inputs.dtype or subject.dtype or None,
+        stored,
+        inputs.kv_cache_dtype or None,
+        facts,
+        takes_cache_of_files=rules.takes_cache_of_files,
+    )
     question = Question(
         model=facts,
-        precision=precision.parse(inputs.dtype or subject.dtype or None, stored, inputs.kv_cache_dtype or None, facts),
+        precision=kinds,
         hardware=hardware,
-        rules=engine_rules.rules_for(
-            inputs.vllm_version or standing.engine_version or None,
-            capability=card_formats.capability_of(hardware.accelerator),
-        ),
+        rules=rules,
         load=Load(asked.workload(), asked.peak_requests_per_s),
         purpose="offline" if inputs.purpose == "offline" else "interactive",
         wishes=_wishes(inputs, asked),

@@ -159,14 +159,15 @@ def _setup(
     known: model_facts.Known, variant: Variant | None, spec: Mapping[str, Any], make: Make, mean: int | None
 ) -> Setup:
     settings: Mapping[str, SettingValue] = spec.get("settings", {})
+    card = _card(make)
+    rules = engine_rules.rules_for(make.engine_version or None, capability=card_formats.capability_of(card.facts))
     kinds = precision.parse(
         _text(settings, "dtype") or model_facts.dtype_of(known, variant),
         _text(settings, "quantization") or model_facts.quantization_of(known, variant),
         _text(settings, "kv_cache_dtype"),
         known.facts,
+        takes_cache_of_files=rules.takes_cache_of_files,
     )
-    card = _card(make)
-    rules = engine_rules.rules_for(make.engine_version or None, capability=card_formats.capability_of(card.facts))
     _check_experts(known.facts, settings)
     asked = _wishes(settings, spec, make, mean)
     facts, wishes = copy_ledger.with_copies(known.facts, asked, rules, attention_copies(settings))

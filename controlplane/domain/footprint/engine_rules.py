@@ -54,6 +54,22 @@ class EngineRules:
         """0.7 aligned every MLA entry of the cache to 256 bytes: 1152 became 1280."""
         return 256 if (0, 7, 0) <= self.version < (0, 8, 0) else 1
 
+    def latent_block_tokens(self, capability: float | None, *, sparse: bool = False, packed: bool = False) -> int:
+        """Tokens a block of latent attention, where none were asked for, by compute capability (None = not known).
+
+        FlashMLA, on 9 alone, and sparse attention take 64; Triton's kernels, on all cards before and after, 16.
+        FlashAttention's, preferred on 9 by 0.32 unless the cache is in FP8 (`packed`), take 16 and FlashInfer's on 10
+        take 32; which version changed to them is not certain: 0.16 was taken.
+        """
+        major = None if capability is None else int(capability)
+        if self.version < (0, 8, 0) or (major not in (None, 9, 10) and not sparse):
+            return 16
+        if sparse or major is None or self.version < (0, 16, 0):
+            return 64
+        if major == 10:
+            return 32
+        return 64 if packed else 16
+
     @property
     def keeps_null_block(self) -> bool:
         """The check for one request leaves out the block that the pool holds back for itself."""
@@ -63,6 +79,12 @@ class EngineRules:
     def windows_save_memory(self) -> bool:
         """Whether layers with a sliding window hold only their window; before, they held whole requests."""
         return self.generation == "V1" and self.version >= (0, 9, 1)
+
+    @property
+    def takes_cache_of_files(self) -> bool:
+        """Whether "auto" is the cache that NVIDIA's ModelOpt files were calibrated for: seen in 0.32, taken
+        from 0.11 on; older ones wanted to be told."""
+        return self.version >= (0, 11, 0)
 
     @property
     def cross_takes_cache(self) -> bool:
@@ -203,7 +225,7 @@ def rules_for(
         elif asked == "V1":
             generation = "V1"
         elif capability is not None and capability < _LEAST_OF_V1 and (0, 8, 0) <= version < (0, 10, 2):
-            reason = "V0 was taken, as engine is not given: before 0.10.2 vLLM ran cards below compute capability 8.0 with it."
+            reason = "V0 was taken, as engine is not given: before 0.10.2 it ran cards below compute capability 8.0."
             return EngineRules(version, "V0", reason)
         return EngineRules(version, generation, _of_later(version))
     why = f"vllm_version {shown(version_text)} names no version" if version_text else "vllm_version is not given"

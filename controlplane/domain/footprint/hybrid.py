@@ -14,7 +14,6 @@ from controlplane.domain.footprint.engine_rules import EngineRules
 from controlplane.domain.footprint.kv import KvBucket
 
 BLOCK_TOKENS = 16
-_LATENT_BLOCK_TOKENS = 64  # what the kernels of latent attention ask for
 _LATENT_ALIGN_TOKENS = 128
 _LONGEST = 1_000_000_000_000  # bound of the search for the longest request, in tokens
 
@@ -97,13 +96,18 @@ def layout(
     *,
     batched_tokens: int,
     block_tokens: int | None = None,
+    latent_block_tokens: int | None = None,
     stages: int = 1,
 ) -> KvLayout:
-    """The pool for the layers of one accelerator. No layer that keeps anything = blocks of no bytes."""
+    """The pool for the layers of one accelerator. No layer that keeps anything = blocks of no bytes.
+
+    `block_tokens` were asked for; `latent_block_tokens` are what this card's kernels of latent attention take.
+    """
     in_flight = batched_tokens * max(rules.batches_in_flight, stages)
     null_blocks = 1 if rules.keeps_null_block else 0
     latent = any(bucket.kind == "mla" for bucket in buckets)
-    block = block_tokens or (_LATENT_BLOCK_TOKENS if latent and rules.version >= (0, 8, 0) else BLOCK_TOKENS)
+    usual = latent_block_tokens or rules.latent_block_tokens(None)
+    block = block_tokens or (usual if latent else BLOCK_TOKENS)
     growing = [bucket for bucket in buckets if not bucket.recurrent]
     states = [bucket for bucket in buckets if bucket.recurrent]
     if not states and all(bucket.window_tokens is None for bucket in growing):

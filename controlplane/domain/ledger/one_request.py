@@ -12,6 +12,7 @@ from controlplane.domain.ledger.setup import Setup
 
 GIB = 2**30
 _CPU_BLOCK_TOKENS = 128
+_PLAIN_BITS = 16
 _SHORTEST_LENGTH = 2048  # nobody serves shorter contexts: a length that was not given is not shortened below it
 Reason = Literal[
     "fits", "unknown", "precision", "widths", "weights", "free_memory", "no_room_for_cache", "one_request", "cap"
@@ -45,6 +46,11 @@ def pool_layout(setup: Setup, *, whole_model: bool = False) -> KvLayout:
         setup.rules,
         batched_tokens=setup.max_num_batched_tokens,
         block_tokens=setup.wishes.block_size or (_CPU_BLOCK_TOKENS if setup.card.is_cpu else None),
+        latent_block_tokens=setup.rules.latent_block_tokens(
+            card_formats.capability_of(setup.card.facts),
+            sparse=any(layer.indexer_elements for layer in setup.layers),
+            packed=setup.precision.kv.element_bits < _PLAIN_BITS,
+        ),
         stages=setup.pipeline_parallel,
     )
 

@@ -155,6 +155,9 @@ def _find(name: str) -> ModelFacts | None:
     quantization = _quantization(name, published)
     if quantization is not None:
         facts = replace(facts, quantization=_in_detail(quantization, facts, name, published))
+        if _is_calibrated(name, facts):
+            facts = replace(facts, kv_cache_dtype="fp8")
+            assumptions += ("NVIDIA's FP8 and NVFP4 files ask for a cache in FP8, as those that are known do.",)
     elif "quantization_config" in config and any(word in ("bf16", "fp16") for word in _all_words(name)):
         facts = replace(facts, quantization=None)
     return replace(facts, name=name.strip(), assumptions=assumptions)
@@ -218,6 +221,14 @@ def _quantization(name: str, published: str) -> str | None:
         return None
     described = formats.named(" ".join(said))
     return described.name if described is not None else None
+
+
+def _is_calibrated(name: str, facts: ModelFacts) -> bool:
+    """Whether files of that name ask for a cache in FP8 (`kv_cache_quant_algo`): ModelOpt files of NVIDIA do (Llama 3.3
+    70B, Nemotron 3 Nano); of those with latent attention that is not known."""
+    latent = any(layers.kind == "mla" for layers in facts.layers)
+    kind = (facts.quantization or "").split(":")[0].removesuffix("_block")
+    return name.strip().lower().startswith("nvidia/") and kind in ("fp8", "nvfp4") and not latent
 
 
 def _in_detail(quantization: str, facts: ModelFacts, name: str, published: str) -> str:

@@ -100,12 +100,22 @@ class Precision:
         return self.name == facts.quantization
 
 
-def parse(dtype: str | None, quantization: str | None, kv_cache_dtype: str | None, facts: ModelFacts) -> Precision:
+def parse(
+    dtype: str | None,
+    quantization: str | None,
+    kv_cache_dtype: str | None,
+    facts: ModelFacts,
+    *,
+    takes_cache_of_files: bool = True,
+) -> Precision:
     """The precision a set-up asks for; what it leaves open comes from the model's own files.
 
-    `dtype` may name a quantization too (`fp8`, `nvfp4`), as published measurements do. Raises RefusedError naming
+    `dtype` may name a quantization too (`fp8`, `nvfp4`), as published measurements do. `takes_cache_of_files`: whether
+    the engine follows what is known of published files, where nothing is said of the cache. Raises RefusedError naming
     `dtype`, `quantization` or `kv_cache_dtype`.
     """
+    if facts.source == "table" and not takes_cache_of_files:
+        facts = replace(facts, kv_cache_dtype=None)
     plain = _text("dtype", dtype) in _DTYPES or _text("quantization", quantization) in _DTYPES
     return replace(_parsed(dtype, quantization, kv_cache_dtype, facts), dtype_asked=plain)
 

@@ -119,3 +119,27 @@ def test_cards_before_ampere_ran_v0_until_0_10_2(
     version: str, engine: str | None, capability: float | None, generation: str
 ) -> None:
     assert rules_for(version, engine, capability=capability).generation == generation
+
+
+@pytest.mark.parametrize(
+    ("version", "capability", "packed", "tokens"),
+    [
+        ("0.7.3", 9.0, False, 16),
+        ("0.9.0", 8.0, False, 16),  # Triton, on all cards but Hopper
+        ("0.9.0", 8.9, False, 16),
+        ("0.9.0", 9.0, False, 64),  # FlashMLA
+        ("0.32.0", 9.0, False, 16),  # FlashAttention
+        ("0.32.0", 9.0, True, 64),
+        ("0.32.0", 10.0, False, 32),  # FlashInfer
+        ("0.32.0", 12.0, False, 16),
+        ("0.32.0", None, False, 64),
+    ],
+)
+def test_blocks_of_latent_attention_are_as_the_kernels_of_the_card_want_them(
+    version: str, capability: float | None, packed: bool, tokens: int
+) -> None:
+    assert rules_for(version).latent_block_tokens(capability, packed=packed) == tokens
+
+
+def test_sparse_latent_attention_has_blocks_of_64_tokens() -> None:
+    assert rules_for("0.32.0").latent_block_tokens(9.0, sparse=True) == 64
