@@ -118,7 +118,7 @@ class Gate:
         ahead_s = math.inf if self._ttft_target_s is None else PREFILL_AHEAD_SHARE * self._ttft_target_s
         self.admission.serving.prefill_ahead_s = ahead_s
         self._set_waits()
-        self.set_seats(now, deployment)
+        self.set_seats(now)
         policy = policy_of(deployment, self._own_policy)
         self.degrader.set_rules(deployment.ladder or Ladder(), policy.weights())
         if policy != self._policy:
@@ -126,18 +126,22 @@ class Gate:
             self._deliver(self.admission.set_policy(policy, now))
             self._set_waits()
 
-    def set_seats(self, now: float, deployment: RoutedDeployment | None = None) -> None:
+    def set_limits(self, now: float) -> None:
+        """Moves the bounds of the seats after what requests have taught since."""
+        for replica_id, target in self.targets.items():
+            seats = self.seats[replica_id]
+            knee = seats.ceiling_known(now)
+            seats.limits = limits_of(target.replica, self.deployment, self.sizes.mean_tokens, knee)
+
+    def set_seats(self, now: float) -> None:
         """Tells admission how many may run where."""
         for replica_id, target in self.targets.items():
-            if deployment is not None:
-                limits = limits_of(target.replica, deployment, self.sizes.mean_tokens)
-                seats = self.seats.get(replica_id)
-                if seats is None:
-                    known, promised = tells(target.replica), deployment.tpot_target_s is not None
-                    self.seats[replica_id] = Seats.start(limits, is_known=known, is_promised=promised)
-                    self.progress[replica_id] = Progress(now)
-                else:
-                    seats.limits = limits
+            if replica_id not in self.seats:
+                limits = limits_of(target.replica, self.deployment, self.sizes.mean_tokens)
+                known, promised = tells(target.replica), self.deployment.tpot_target_s is not None
+                self.seats[replica_id] = Seats.start(limits, is_known=known, is_promised=promised)
+                self.progress[replica_id] = Progress(now)
+        self.set_limits(now)
         counts = {replica_id: self.seats[replica_id].now for replica_id in self.targets}
         capacity = {one: target.replica.kv_capacity_tokens for one, target in self.targets.items()}
         held = self.caches.added_to(self._elsewhere)

@@ -176,6 +176,7 @@ class Gates:
         self, gate: Gate, seconds: Mapping[str, Second], engine: Mapping[str, EngineSample], now: float
     ) -> None:
         changed = False
+        gate.set_limits(now)
         for replica_id, seats in gate.seats.items():
             place = gate.admission.places[replica_id]
             second = seconds.get(replica_id) or Second()

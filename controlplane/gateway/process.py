@@ -16,6 +16,7 @@ from controlplane.gateway.company import Company
 from controlplane.gateway.engine_samples import EngineSamples
 from controlplane.gateway.forward import Forwarder
 from controlplane.gateway.gates import Gates
+from controlplane.gateway.knees import Knees
 from controlplane.gateway.metering import Meter
 from controlplane.gateway.metrics import exposition
 from controlplane.gateway.outbox import Outbox
@@ -52,6 +53,7 @@ class Process:
         self.cool_downs = CoolDowns()
         self.snapshots = Snapshots(settings.folder, self.pools, self._routes_changed, keep=settings.slot == 0)
         self.owners = Owners(self.gates)
+        self.knees = Knees(self.gates, self.owners.is_elsewhere)
         self.sampler = Sampler(self.meter, self.gates, f"gateway:{gateway_id}", self.owners.is_elsewhere)
         self.outbox = Outbox(self.meter, gateway_id, settings.folder, settings.slot, settings.processes)
         self.company: Company | None = None
@@ -133,6 +135,7 @@ class Process:
             asyncio.create_task(self.outbox.run(self._client), name="outbox"),
             asyncio.create_task(self.engine_samples.follow(self._client), name="engine samples"),
             asyncio.create_task(self.state_report.run(self._client), name="state report"),
+            asyncio.create_task(self.knees.run(self._client), name="knees"),
             asyncio.create_task(self.gates.quotas.run(), name="quotas"),
             asyncio.create_task(self.gates.ladders.news.run(self._client), name="ladder news"),
             asyncio.create_task(self._every_second(), name="every second"),

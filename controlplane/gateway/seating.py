@@ -25,21 +25,28 @@ def policy_of(deployment: RoutedDeployment, base: Policy) -> Policy:
     return replace(base, tiers=tiers, shares=deployment.shares or base.shares)
 
 
-def limits_of(replica: RoutedReplica, deployment: RoutedDeployment, mean_tokens: float) -> SeatLimits:
-    """Returns the bounds. An endpoint that somebody else runs has its own queue and says itself when it is full."""
+def limits_of(
+    replica: RoutedReplica, deployment: RoutedDeployment, mean_tokens: float, knee: int | None = None
+) -> SeatLimits:
+    """Returns the bounds: up to the knee that was measured, and until there is one up to the ledger's ceiling. An
+    endpoint that somebody else runs has its own queue and says itself when it is full."""
     if deployment.engine == EXTERNAL:
         return SeatLimits(NO_LIMIT, NO_LIMIT)
     if not tells(replica):
-        return SeatLimits(16, UNKNOWN_CEILING)
+        return SeatLimits(min(16, knee or 16), knee or UNKNOWN_CEILING)
+    most = replica.max_num_seqs or USUAL_MAX_NUM_SEQS
     limits = SeatLimits.of(
         knee=None,
         kv_tokens=replica.kv_capacity_tokens,
         mean_tokens=mean_tokens or UNKNOWN_MEAN_TOKENS,
-        max_num_seqs=replica.max_num_seqs or USUAL_MAX_NUM_SEQS,
+        max_num_seqs=most,
     )
+    floor, ceiling = limits.floor, limits.ceiling
+    if knee is not None:
+        ceiling = SeatLimits.of(knee=knee, kv_tokens=None, mean_tokens=None, max_num_seqs=most).ceiling
     if deployment.tpot_target_s is not None:
-        return SeatLimits(min(limits.floor, FLOOR_WITH_TARGET), limits.ceiling)
-    return limits
+        floor = min(floor, FLOOR_WITH_TARGET)
+    return SeatLimits(min(floor, ceiling), ceiling)
 
 
 def tells(replica: RoutedReplica) -> bool:

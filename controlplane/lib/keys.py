@@ -118,6 +118,11 @@ def gateway_state(gateway_id: str) -> str:
     return f"{NAMESPACE}:gateway-state:{gateway_id}"
 
 
+def knee(replica_id: str) -> str:
+    """String: how many seats bring tokens in a replica, as the gateway process that owns its deployment has found."""
+    return f"{NAMESPACE}:knee:{replica_id}"
+
+
 def gateway_missed(gateway_id: str) -> str:
     """String: this gateway process has gone silent, and the journal says so."""
     return f"{NAMESPACE}:gateway-missed:{gateway_id}"

@@ -108,6 +108,23 @@ class Seats:
         begin = START_PROMISED if is_promised else START
         return Seats(limits, max(limits.floor, min(begin, limits.ceiling)) if is_known else limits.ceiling)
 
+    def ceiling_known(self, at: float) -> int | None:
+        """Returns the knee as long as it stands, None where there is none or it is questioned."""
+        return self.proven if self.trial is None and at < self.settled_until else None
+
+    @property
+    def proven(self) -> int | None:
+        """How many seats are known to bring tokens, for whoever owns the replica next; None = no knee was found."""
+        if self.knee is None:
+            return None
+        return max(self.knee, self.searched if self.trial is None else self.trial.seats)
+
+    def inherit(self, knee: int, at: float) -> None:
+        """Goes on from the knee that another owner has found."""
+        if self.knee is None and self.trial is None:
+            self.knee, self.settled_until = knee, at + SETTLED_S
+            self.searched = max(self.limits.floor, min(knee, self.limits.ceiling))
+
     def adjust(self, signals: Signals, at: float) -> SeatChange:
         """Takes one second's signals and returns what changed."""
         before, limits, in_time = self.now, self.limits, self.in_time
