@@ -11,6 +11,7 @@ from controlplane.domain.ledger.budget import Budget
 from controlplane.domain.ledger.setup import Setup
 
 GIB = 2**30
+MIB = 2**20
 _CPU_BLOCK_TOKENS = 128
 _PLAIN_BITS = 16
 _SHORTEST_LENGTH = 2048  # nobody serves shorter contexts: a length that was not given is not shortened below it
@@ -108,9 +109,13 @@ def _decide(setup: Setup, budget: Budget, layout: KvLayout) -> Verdict:
     beyond = _beyond_cache(setup, available, layout)
     if beyond is not None:
         return beyond
-    needed, usable = layout.needed_bytes(setup.max_model_len), layout.usable_bytes(available)
-    compared = f"{_gib(needed)} GiB for one request of {setup.max_model_len} tokens"
-    return Verdict(True, "fits", f"{compared}; {_gib(usable)} GiB are left for the cache.")
+    needed, usable = _compared(layout.needed_bytes(setup.max_model_len), layout.usable_bytes(available))
+    compared = f"{needed} GiB for one request of {setup.max_model_len} tokens"
+    if layout.null_blocks:
+        block = f"{layout.bytes_per_block / MIB:.2f}"
+        rest = f"{usable} GiB are left for the cache beside one block of {block} MiB that the engine holds back"
+        return Verdict(True, "fits", f"{compared}; {rest}.")
+    return Verdict(True, "fits", f"{compared}; {usable} GiB are left for the cache.")
 
 
 def _beyond_cache(setup: Setup, available_bytes: int, layout: KvLayout) -> Verdict | None:
@@ -118,11 +123,22 @@ def _beyond_cache(setup: Setup, available_bytes: int, layout: KvLayout) -> Verdi
     needed, usable = layout.needed_bytes(setup.max_model_len), max(layout.usable_bytes(available_bytes), 0)
     if needed <= usable:
         return None
-    compared = f"{_gib(needed)} GiB for one request of {setup.max_model_len} tokens"
-    beyond = f"{compared} is more than the {_gib(usable)} GiB left for the cache."
+    more, less = _compared(needed, usable)
+    compared = f"{more} GiB for one request of {setup.max_model_len} tokens"
+    if layout.null_blocks:
+        block = f"{layout.bytes_per_block / MIB:.2f}"
+        left = f"{less} GiB left for the cache beside one block of {block} MiB that the engine holds back"
+        return Verdict(False, "one_request", f"{compared} is more than the {left}.")
+    beyond = f"{compared} is more than the {less} GiB left for the cache."
     if not _compares_whole_model(setup):
         return Verdict(False, "one_request", beyond)
     return Verdict(False, "one_request", f"{beyond} Before 0.16 all layers were compared with the memory of one stage.")
+
+
+def _compared(needed_bytes: int, usable_bytes: int) -> tuple[str, str]:
+    """Both in GiB, with as many digits as it takes to see which is more."""
+    pairs = ((f"{needed_bytes / GIB:.{digits}f}", f"{usable_bytes / GIB:.{digits}f}") for digits in (2, 3, 4, 6))
+    return next((pair for pair in pairs if pair[0] != pair[1]), (_gib(needed_bytes), _gib(usable_bytes)))
 
 
 def _without_cache(setup: Setup, budget: Budget) -> Verdict:

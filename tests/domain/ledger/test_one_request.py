@@ -126,3 +126,22 @@ def test_the_sum_that_fails_adds_up_with_everything_in_it() -> None:
     first, *others = (float(number) for number in re.findall(r"\d+\.\d\d", left))
     outcome = re.search(r"-?\d+\.\d\d", right)
     assert outcome is not None and first - sum(others) == pytest.approx(float(outcome[0]), abs=0.05), sentence
+
+
+def test_a_block_that_the_engine_holds_back_is_told_and_tells_why_the_need_alone_is_too_little() -> None:
+    given: dict[str, Any] = {"version": "0.32.0", "max_model_len": 4096}
+    short = result.work_out(make_setup(kv_cap_bytes=GIB // 2, **given)).verdict
+    assert short.sentence == (
+        "0.500 GiB for one request of 4096 tokens is more than the 0.498 GiB left for the cache beside one block of "
+        "2.00 MiB that the engine holds back."
+    )
+    enough = result.work_out(make_setup(kv_cap_bytes=GIB // 2 + 2 * 2**20, **given)).verdict
+    assert enough.fits is True
+    assert "beside one block of 2.00 MiB" in enough.sentence
+    older = result.work_out(make_setup(kv_cap_bytes=GIB // 2, **{**given, "version": "0.31.0"})).verdict
+    assert older.sentence == "0.50 GiB for one request of 4096 tokens; 0.50 GiB are left for the cache."
+
+
+def test_two_sizes_that_differ_read_differently() -> None:
+    verdict = result.work_out(make_setup(version="0.11.0", max_model_len=4096, kv_cap_bytes=GIB // 2 - 2**20)).verdict
+    assert "0.500 GiB for one request of 4096 tokens is more than the 0.499 GiB left" in verdict.sentence
