@@ -131,7 +131,8 @@ class Gateway:
         """Serves a call that another process has passed on to this one; raises GatewayError."""
         call.arrived_at -= passed.waited_s
         call.is_late = True
-        call.diverted_from, call.capped = passed.diverted_from, passed.capped
+        call.diverted_from, call.came_back = passed.diverted_from, passed.came_back
+        call.capped = call.capped_first = passed.capped
         if not passed.is_final and self._owners.is_elsewhere(call.deployment.name):
             raise moved()
         try:

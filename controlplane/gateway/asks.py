@@ -178,6 +178,13 @@ class Ask:
         self.fields[name] = value
 
 
+def for_model(body: bytes, model: str) -> bytes:
+    """Returns a request's body for another model."""
+    fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    fields["model"] = msgspec.Raw(msgspec.json.encode(model))
+    return msgspec.json.encode(fields)
+
+
 def read_ask(body: bytes, path: str) -> Ask:
     """Returns the ask in a body that has come to `path`; raises GatewayError that names what is wrong."""
     try:

@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 
 from controlplane.domain.admission.ticket import Ticket
 from controlplane.domain.routing import RoutedDeployment, RoutedKey
-from controlplane.gateway.asks import Ask
+from controlplane.gateway.asks import Ask, for_model, read_ask
 from controlplane.gateway.client import Client, Headers
 from controlplane.gateway.gate import Gate
 from controlplane.gateway.quotas import Limits
 from controlplane.gateway.relay import Relay
+
+
+class TurnedAwayError(Exception):
+    """The deployment that the ladder has sent a request to does not answer it, and nothing has reached the client."""
 
 
 @dataclass(slots=True)
@@ -31,6 +35,8 @@ class Call:
     passed_on: bool = False  # another process has been asked, and did not own the deployment any more
     degraded: str = ""  # what was done to it because its deployment is saturated
     capped: str = ""  # how its answer is capped, as in `degraded`
+    came_back: bool = False  # it was sent elsewhere by the ladder and turned away there
+    capped_first: str = ""  # `capped` as it was before it was sent elsewhere
     diverted_from: str = ""  # the deployment it was meant for, when the ladder has sent it here instead
     gate: Gate = field(init=False)
     ticket: Ticket = field(init=False)
@@ -42,6 +48,15 @@ class Call:
     used_tokens: int | None = None  # by the engine's own count
     limits: Limits | None = None  # what is reserved of quotas, until it is settled
     spent: tuple[int, int] | None = None  # prompt and output tokens that count; None = nothing came of it
+
+    def go_back(self, deployment: RoutedDeployment) -> None:
+        """It was turned away where the ladder has sent it: it is as it was before that."""
+        self.body = for_model(self.body, deployment.name)
+        self.ask = read_ask(self.body, self.path)
+        self.deployment, self.diverted_from, self.came_back = deployment, "", True
+        self.capped = self.degraded = self.capped_first
+        self.is_late, self.tried, self.ignored = True, "", ()
+        self.limits = self.spent = self.used_tokens = self.relay = None
 
     def client_gone(self) -> None:
         if self.relay is not None:

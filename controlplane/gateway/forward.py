@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 
 from controlplane.domain.routing import CoolDowns
 from controlplane.gateway.asks import check_media
-from controlplane.gateway.calls import Call
+from controlplane.gateway.calls import Call, TurnedAwayError
 from controlplane.gateway.errors import GatewayError, no_replica, stopped
 from controlplane.gateway.gate import Gate, MovedError
 from controlplane.gateway.gates import Gates
+from controlplane.gateway.ladders import count
 from controlplane.gateway.metering import Meter
 from controlplane.gateway.quotas import Limits
 from controlplane.gateway.sending import Sender
@@ -47,7 +48,7 @@ class Forwarder:
             raise no_replica(call.ask.model, call.deployment.ready_in_s(time.time()))
         if call.ask.may_hold_media:
             self._check_media(call)
-        if gate.degrader.level:
+        if gate.degrader.level and not call.came_back:
             gate = self._degrade(call, gate)
         if call.diverted_from or call.capped:
             model = f"model={gate.name}" if call.diverted_from else ""
@@ -60,9 +61,14 @@ class Forwarder:
         call.limits = self._quotas.limits_of(key, gate.name)
         try:
             await self._run(call)
+            return
+        except TurnedAwayError:
+            pass
         except GatewayError as error:
-            self._say(call, error)
-            raise
+            if not self._may_go_back(call, error):
+                self._say(call, error)
+                raise
+        await self._go_back(call)
 
     async def _run(self, call: Call) -> None:
         """Has a call answered that its quotas allow."""
@@ -81,6 +87,22 @@ class Forwarder:
                 self._quotas.refund(ticket)
             else:
                 self._quotas.settle(limits, ticket, *call.spent)
+
+    def _may_go_back(self, call: Call, error: GatewayError) -> bool:
+        """Whether who sent a call here answers it rather than this error: its client has not asked for this model."""
+        nothing_told = not (call.client.started or call.client.gone)
+        return bool(call.diverted_from) and nothing_told and error.status in (400, 429, 503)
+
+    async def _go_back(self, call: Call) -> None:
+        """Has a call answered by the deployment that it was meant for."""
+        origin = self._gates.by_name.get(call.diverted_from)
+        if origin is None or call.client.gone:
+            raise no_replica(call.ask.model, None)
+        count(call.gate, "turned_away")
+        call.go_back(origin.deployment)
+        if self.is_elsewhere(origin.name):
+            raise MovedError
+        await self.serve(call)
 
     def _say(self, call: Call, error: GatewayError) -> None:
         """Tells with an error what stands with every answer: how far quotas are used, what was done to the request."""
@@ -109,6 +131,7 @@ class Forwarder:
             raise
         if not outcome.divert_to:
             return gate
+        call.capped_first = call.capped
         call.diverted_from, call.deployment = gate.name, ladders.deployment(outcome.divert_to)
         call.body = call.ask.whole()  # what was capped stays so, wherever it is decided
         if self.is_elsewhere(outcome.divert_to):

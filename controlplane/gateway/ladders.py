@@ -76,16 +76,16 @@ class Ladders:
         raises GatewayError where it is shed."""
         if outcome.shed:
             gate.count_refused(gate.tier_of(tier), "shed")
-            _count(gate, "shed")
+            count(gate, "shed")
             wait_s = math.ceil(gate.degrader.sheds_for_s(gate.tier_of(tier), time.monotonic()))
             raise shed(gate.name, outcome.why, self._refused_status, max(1, wait_s))
         capped = ""
         if outcome.max_tokens is not None and outcome.max_tokens != gate.sizes.limit(ask) and path not in NO_CAP:
             ask.cap(outcome.max_tokens)
-            _count(gate, "cap_tokens")
+            count(gate, "cap_tokens")
             capped = f"max_tokens={outcome.max_tokens}"
         if outcome.divert_to:
-            _count(gate, "divert")
+            count(gate, "divert")
         return capped
 
     def deployment(self, name: str) -> RoutedDeployment:
@@ -144,5 +144,6 @@ def wants_all(headers: Headers) -> bool:
     return any(name == OPT_OUT and value.strip().lower() == NEVER for name, value in headers)
 
 
-def _count(gate: Gate, kind: str) -> None:
+def count(gate: Gate, kind: str) -> None:
+    """Notes what was done to a request of a deployment."""
     gate.degraded[kind] = gate.degraded.get(kind, 0) + 1

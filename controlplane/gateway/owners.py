@@ -14,15 +14,14 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from controlplane.domain.ownership import owner
+from controlplane.gateway.asks import for_model
 from controlplane.gateway.client import Headers
 from controlplane.gateway.errors import GatewayError, failed, stopping
 from controlplane.gateway.gate import MovedError
 from controlplane.gateway.gates import Gates
 from controlplane.gateway.members import Held, Members
-from controlplane.gateway.passing import DIVERTED, FINAL, MOVED, PASSED, Passing, elapsed_ms
+from controlplane.gateway.passing import CAME_BACK, DIVERTED, FINAL, MOVED, PASSED, Passing, elapsed_ms
 from controlplane.gateway.watching import Peer
 from controlplane.lib.upstream_connection import Connection, UpstreamError
 
@@ -111,9 +110,11 @@ class Owners:
         if call.passed_on:
             own.append((FINAL, b"1"))
         body = call.body
-        if call.diverted_from:
+        if call.came_back:
+            own.append((CAME_BACK, call.capped.encode()))
+        elif call.diverted_from:
             own.append((DIVERTED, f"{call.diverted_from},{call.capped}".encode()))
-            body = _for_model(body, name)
+            body = for_model(body, name)
         request = peer.pool.message(b"POST", ADDRESS + call.path, call.headers, own, body)
         connection = peer.pool.take()
         is_reused = connection is not None
@@ -162,13 +163,6 @@ async def _exchange(call: Call, connection: Connection, request: bytes) -> Passi
         passing.stop(stopping())
         raise
     return passing
-
-
-def _for_model(body: bytes, model: str) -> bytes:
-    """Returns a request's body for another model."""
-    fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    fields["model"] = msgspec.Raw(msgspec.json.encode(model))
-    return msgspec.json.encode(fields)
 
 
 def no_owner(name: str) -> GatewayError:

@@ -31,8 +31,9 @@ PASSED = b"x-headworks-passed"  # milliseconds since the request arrived
 FINAL = b"x-headworks-passed-again"  # the receiver decides, whatever it knows of owners
 TOKEN = b"x-headworks-peer"
 DIVERTED = b"x-headworks-diverted-from"
+CAME_BACK = b"x-headworks-came-back"  # from where the ladder had sent it; its value says how its answer is capped
 MOVED = b"x-headworks-moved"  # in an answer: ask the owner of now
-INTERNAL = frozenset({PASSED, FINAL, TOKEN, DIVERTED})
+INTERNAL = frozenset({PASSED, FINAL, TOKEN, DIVERTED, CAME_BACK})
 _OF_THE_CONNECTION = frozenset(
     {b"connection", b"content-length", b"expect", b"host", b"keep-alive", b"te", b"trailer", b"transfer-encoding"}
     | {b"upgrade", b"http2-settings", b"proxy-connection", b"x-request-id", *INTERNAL}
@@ -48,11 +49,12 @@ class Passed:
     is_final: bool = False
     diverted_from: str = ""
     capped: str = ""  # what was done to it before
+    came_back: bool = False
 
 
 def read_passed(headers: Headers) -> Passed:
     """Returns what the headers of a request say that has come in at the internal address."""
-    waited_s, is_final, diverted_from, capped = 0.0, False, "", ""
+    waited_s, is_final, diverted_from, capped, came_back = 0.0, False, "", "", False
     for name, value in headers:
         if name == PASSED and value.isdigit():
             waited_s = int(value[:9]) / 1000
@@ -60,7 +62,9 @@ def read_passed(headers: Headers) -> Passed:
             is_final = True
         elif name == DIVERTED:
             diverted_from, _, capped = value.decode("latin-1").partition(",")
-    return Passed(waited_s, is_final, diverted_from, capped)
+        elif name == CAME_BACK:
+            capped, came_back = value.decode("latin-1"), True
+    return Passed(waited_s, is_final, diverted_from, capped, came_back)
 
 
 class PeerPool(Pool):

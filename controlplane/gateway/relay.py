@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Literal
 
-from controlplane.domain.admission.breaker import BACK_PRESSURE, goes_elsewhere
+from controlplane.domain.admission.breaker import BACK_PRESSURE, ELSEWHERE, goes_elsewhere
 from controlplane.gateway.client import Client, Headers
 from controlplane.gateway.errors import GatewayError, bad_gateway, engine_died, in_openai_shape, told_by_event
 from controlplane.lib.plain_usage import PassingUsage, usage_of
@@ -57,6 +57,7 @@ class Relay:
         "_usage",
         "_when_full",
         "at_fault",
+        "elsewhere_at",
         "ended_at",
         "events",
         "failure",
@@ -98,6 +99,7 @@ class Relay:
         self.ended_at = 0.0
         self.outcome: Outcome = "open"
         self.failure: UpstreamError | None = None
+        self.elsewhere_at: Collection[int] = ELSEWHERE  # statuses at which it is worth asking elsewhere
         self.at_fault = False  # the replica's answer could not be used, or was its last word
 
     async def run(self, connection: Connection, request: bytes) -> None:
@@ -231,7 +233,7 @@ class Relay:
     def _error(self, body: bytes) -> None:
         """The replica has answered with an error, and the client has got nothing yet."""
         status = self.upstream_status
-        if goes_elsewhere(status) and self._goes_elsewhere():
+        if status in self.elsewhere_at and self._goes_elsewhere():
             return
         if status >= 500 and ENGINE_DIED in body:
             self._answer(engine_died())

@@ -18,8 +18,9 @@ import time
 from functools import partial
 
 from controlplane.domain import steering
+from controlplane.domain.admission.breaker import ELSEWHERE
 from controlplane.domain.routing import CoolDowns, RoutedReplica
-from controlplane.gateway.calls import Call
+from controlplane.gateway.calls import Call, TurnedAwayError
 from controlplane.gateway.client import Headers
 from controlplane.gateway.errors import GatewayError, failed, stopping, unreachable
 from controlplane.gateway.gate import Target
@@ -31,6 +32,8 @@ from controlplane.lib.upstream import Pool
 from controlplane.lib.upstream_connection import Connection, UpstreamError
 
 logger = logging.getLogger(__name__)
+
+TURNED_AWAY = ELSEWHERE | {400}  # another model may take what this one can't: pictures, a longer context
 
 
 class Sender:
@@ -58,6 +61,8 @@ class Sender:
                 gate.leave(ticket, call.used_tokens)
             if is_over or client.gone:
                 return
+            if call.diverted_from:
+                raise TurnedAwayError
             call.tried = target.replica.id
             ticket.go_elsewhere(time.monotonic())
 
@@ -148,11 +153,13 @@ class Sender:
             own.append((b"x-headworks-ignored", ",".join(call.ignored).encode()))
         ask, meter = call.ask, self._meter
         elsewhere = None
-        if not call.tried and len(call.gate.targets) > 1:
+        if call.diverted_from or (not call.tried and len(call.gate.targets) > 1):
             elsewhere = partial(self._may_go_elsewhere, call, replica.id)
         full = None if call.gate.is_external else partial(call.gate.engine_is_full, call.ticket)
         strip_usage = ask.stream and not ask.usage_wanted
         relay = call.relay = Relay(call.client, own, elsewhere, full, stream=ask.stream, strip_usage=strip_usage)
+        if call.diverted_from:
+            relay.elsewhere_at = TURNED_AWAY
         live = meter.began(call.key, call.gate, relay, call.ticket, ask)
         try:
             await relay.run(connection, request)
@@ -176,6 +183,8 @@ class Sender:
     def _may_go_elsewhere(call: Call, failed_id: str) -> bool:
         """Whether another replica serves that has not failed at this call, and somebody waits for the answer."""
         gone = call.tried or call.client.gone
+        if call.diverted_from:  # where it came from is elsewhere too
+            return not gone
         return not gone and call.gate.admission.serving.has_other(failed_id, time.monotonic())
 
     @staticmethod

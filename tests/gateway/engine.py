@@ -94,6 +94,16 @@ async def answer(request: Request, peer: Peer) -> None:
     await peer.send(chunk(DONE), LAST_CHUNK)
 
 
+def make_no(status: str) -> Script:
+    """An engine that refuses everything so."""
+
+    async def refuse(_request: Request, peer: Peer) -> None:
+        body = b'{"error":{"message":"no","type":"x"}}'
+        await peer.send(head(length=len(body), status=status) + body)
+
+    return refuse
+
+
 @dataclass
 class Engine:
     """`async with Engine(script) as engine`: serves on `engine.port` and remembers what it was asked."""

@@ -6,13 +6,16 @@ import asyncio
 import time
 from dataclasses import replace
 
+import pytest
+
+from controlplane.domain.admission.tiers import DEFAULT_TIERS
 from controlplane.domain.degradation import Ladder, Step
 from controlplane.domain.routing import RoutedKey, RoutingSnapshot
 from controlplane.gateway.gate import Gate
 from controlplane.lib import wire
 from controlplane.lib.ids import secret_hash
 from tests.gateway.conftest import KEY, Answer, Running, StartGateway, make_deployment, make_snapshot, until
-from tests.gateway.engine import Engine
+from tests.gateway.engine import Engine, make_no
 from tests.gateway.test_admission import ask_some, gate_of, is_at_rest, make_held, make_seats
 
 OPTS_OUT = {"x-headworks-degrade": "never"}
@@ -155,11 +158,62 @@ async def test_nobody_is_sent_to_an_engine_that_would_refuse_the_length(start_ga
         assert (len(engine.requests), len(other.requests)) == (2, 1)
 
 
-async def test_an_error_says_too_that_the_request_was_sent_elsewhere(start_gateway: StartGateway) -> None:
+async def test_an_error_says_too_what_was_done_to_the_request(start_gateway: StartGateway) -> None:
+    gateway = await start_gateway(make_ladder("http://127.0.0.1:1", CAP))
+    one = await degraded(gateway, 1, max_tokens=2048)
+    assert (one.status, one.headers["x-headworks-degraded"]) == (503, "max_tokens=512")
+
+
+@pytest.mark.parametrize("status", ["400 Bad Request", "429 Too Many Requests", "503 Service Unavailable"])
+async def test_who_is_turned_away_there_is_answered_by_the_model_it_asked_for(
+    start_gateway: StartGateway, status: str
+) -> None:
+    async with Engine() as engine, Engine(make_no(status)) as other:
+        snapshot = make_ladder(engine.url, CAP, DIVERT, other=other.url)
+        gateway = await put_small_on(start_gateway, snapshot, 1, Step("cap_tokens", max_tokens=64))
+        for stream in (False, True):
+            one = await degraded(gateway, 2, max_tokens=2048, stream=stream)
+            assert (one.status, one.headers["x-headworks-degraded"]) == (200, "max_tokens=512")
+            assert "x-headworks-ignored" not in one.headers
+        assert (len(engine.requests), len(other.requests)) == (2, 2)
+        asked = engine.requests[0].json
+        assert (asked["model"], asked["max_tokens"]) == ("engine-model", 512), "not the other ladder's cap"
+        assert gateway.process.gates.by_name["small"].degraded["turned_away"] == 2
+    is_at_rest(gateway)
+
+
+async def test_who_finds_nobody_there_is_answered_by_the_model_it_asked_for(start_gateway: StartGateway) -> None:
     async with Engine() as engine:
         gateway = await start_gateway(make_ladder(engine.url, DIVERT, other="http://127.0.0.1:1"))
         one = await degraded(gateway, 1)
-        assert (one.status, one.headers["x-headworks-degraded"]) == (503, "model=small")
+        assert one.status == 200 and "x-headworks-degraded" not in one.headers
+    is_at_rest(gateway)
+
+
+async def test_who_gets_no_seat_there_is_answered_by_the_model_it_asked_for(start_gateway: StartGateway) -> None:
+    async with Engine() as engine, Engine() as other:
+        snapshot = make_ladder(engine.url, DIVERT, other=other.url)
+        nobody_waits = tuple(replace(one, queue_most=0, longest_wait_s=0.0) for one in DEFAULT_TIERS)
+        no_room = tuple(replace(one, max_num_seqs=1) for one in snapshot.deployments["small"].replicas)
+        free, hold = make_held()
+        async with Engine(hold) as slow:
+            full = tuple(replace(one, url=slow.url) for one in no_room)
+            gateway = await put_small_on(start_gateway, snapshot, 0, replicas=full, tiers=nobody_waits)
+            first = asyncio.create_task(degraded(gateway, 1))
+            await until(lambda: bool(slow.requests))
+            one = await degraded(gateway, 1)
+            assert one.status == 200 and "x-headworks-degraded" not in one.headers
+            free.set()
+            assert (await first).headers["x-headworks-degraded"] == "model=small"
+    is_at_rest(gateway)
+
+
+async def test_an_error_of_the_model_it_asked_for_is_the_last_word(start_gateway: StartGateway) -> None:
+    async with Engine(make_no("400 Bad Request")) as engine, Engine(make_no("400 Bad Request")) as other:
+        gateway = await start_gateway(make_ladder(engine.url, DIVERT, other=other.url))
+        assert (await degraded(gateway, 1)).status == 400
+        assert (len(engine.requests), len(other.requests)) == (1, 1)
+    is_at_rest(gateway)
 
 
 async def test_who_opts_out_is_never_sent_elsewhere_and_waits_or_is_refused(start_gateway: StartGateway) -> None:

@@ -16,7 +16,7 @@ from controlplane.domain.ownership import owner
 from controlplane.domain.routing import RoutedDeployment
 from controlplane.gateway.settings import Worker
 from tests.gateway.conftest import Running, StartGateway, make_deployment, make_request, make_snapshot, until
-from tests.gateway.engine import DONE, Engine, Peer, Request, chunk, event, head
+from tests.gateway.engine import DONE, Engine, Peer, Request, chunk, event, head, make_no
 from tests.gateway.several import Line, owner_first, several
 from tests.gateway.test_ladders import put_on
 from tests.gateway.test_owners import CHAT
@@ -137,6 +137,25 @@ async def test_the_ladder_sends_requests_to_a_deployment_of_another_process(star
         for one in pair:
             await one.until_idle()
         assert pair[0].process.gates.by_name[small].admission.admitted["standard"] == 0
+
+
+async def test_who_is_turned_away_by_another_process_is_answered_by_the_model_it_asked_for(start_pair: Pair) -> None:
+    big, small = name_of("a", "big"), name_of("b", "small")
+
+    async with Engine() as large, Engine(make_no("400 Bad Request")) as little:
+        ladder = Ladder((Step("cap_tokens", max_tokens=512), Step("divert", deployment=small)))
+        diverting = dataclasses.replace(make_deployment(large.url, name=big), ladder=ladder)
+        other = make_deployment(little.url, name=small, model="little-model")
+        other = dataclasses.replace(other, replicas=(dataclasses.replace(other.replicas[0], id="other"),))
+        pair = await start_pair(diverting, other)
+        put_on(pair[0].process.gates.by_name[big], 2)
+        for number, one in enumerate(pair, start=1):
+            answered = await one.ask({**CHAT, "model": big, "stream": True})
+            assert (answered.status, answered.headers["x-headworks-degraded"]) == (200, "max_tokens=512")
+            assert (len(large.requests), len(little.requests)) == (number, number)
+        for one in pair:
+            await one.until_idle()
+        assert pair[1].process.gates.by_name[big].admission.admitted["standard"] == 0
 
 
 async def test_nothing_is_lost_when_one_process_is_told_to_end(tmp_path: Path) -> None:
