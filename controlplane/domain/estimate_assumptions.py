@@ -6,7 +6,7 @@ leaves to the engine on purpose, and a case may only have left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from controlplane.domain.footprint.hybrid import KvLayout
 from controlplane.domain.ledger.setup import Setup
@@ -38,11 +38,38 @@ def unsaid(case: Mapping[str, object], setup: Setup, layout: KvLayout) -> tuple[
         del sentences["multimodal"]  # the size of its image is noted
     noted = " ".join(setup.assumptions)
     given = {name for name, value in case.items() if name != "kv_cache_dtype" and not _is_unsaid(value)}
-    return tuple(
+    missing = (
         sentence
         for name, sentence in sentences.items()
         if name not in given and f"{name} is not given" not in noted and f"{name} is not known" not in noted
     )
+    return (*missing, *_taken(setup, layout))
+
+
+def _taken(setup: Setup, layout: KvLayout) -> Iterator[str]:
+    """What no field of a case asks for, and what one seldom tells."""
+    wishes, rules = setup.wishes, setup.rules
+    if wishes.free_bytes is None and not wishes.foreign_bytes:
+        yield "free_memory_at_start_gib is not given; the card was taken as empty, without processes of others."
+    if not wishes.adapters:
+        yield "No LoRA adapters were counted: a case has no field for them."
+    if not wishes.reserve_bytes:
+        yield "No reserve was counted: a case has no field for one."
+    if setup.draft is not None and setup.draft.own:
+        yield "The draft is taken to be the model's own layers, whose weights lie in its files and were counted."
+    elif setup.draft is not None and not setup.draft.weight_bytes:
+        yield "The draft is taken to need no weights and no cache of its own."
+    if any(group.state_blocks for group in layout.groups):
+        if rules.state_blocks_a_request > 1:
+            yield (
+                f"A request was taken to hold {rules.state_blocks_a_request} blocks of each group of recurrent states: "
+                f"engine {rules.label} caches prefixes of states by default."
+            )
+        else:
+            yield (
+                "A request was taken to hold 1 block of each group of recurrent states: "
+                f"engine {rules.label} caches no prefixes of states by default."
+            )
 
 
 def _is_unsaid(value: object) -> bool:

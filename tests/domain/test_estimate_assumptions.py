@@ -105,3 +105,40 @@ def test_an_empty_case_but_for_its_model_lists_everything() -> None:
     for field in OTHERS:
         if field not in {"model", "num_gpus", "gpu_memory_total_gib"}:
             assert field in told, field
+
+
+def told_of(**changes: Any) -> str:
+    return " ".join(ask({**FULL, **changes})["assumptions"])
+
+
+def test_that_the_card_was_taken_as_empty_is_told_unless_its_free_memory_is_given() -> None:
+    assert "the card was taken as empty" in told_of()
+    assert "the card was taken as empty" not in told_of(free_memory_at_start_gib=20.0)
+    assert figures({**FULL, "free_memory_at_start_gib": 20.0}) != figures(FULL)
+
+
+def test_that_adapters_and_a_reserve_were_not_counted_is_told() -> None:
+    told = told_of()
+    assert "No LoRA adapters were counted" in told and "No reserve was counted" in told
+
+
+@pytest.mark.parametrize(
+    ("model", "speculative", "told"),
+    [
+        ("acme/Own-8B", "ngram 4", "no weights and no cache of its own"),
+        ("acme/Own-8B", "eagle 3", "GiB of weights were taken"),
+        ("Qwen/Qwen3-8B", "Qwen/Qwen3-0.6B, 4 tokens", "GiB of weights were added"),
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", "mtp 2", "The draft is taken to be the model's own layers"),
+    ],
+)
+def test_what_a_draft_was_taken_to_weigh_is_told(model: str, speculative: str, told: str) -> None:
+    case = {**make_full(model), "speculative": speculative, "gpu_memory_total_gib": 79.0, "gpu": "H100 80GB"}
+    assert told in " ".join(ask(case)["assumptions"])
+
+
+@pytest.mark.parametrize(("version", "told"), [("0.32.0", "hold 2 blocks"), ("0.12.0", "hold 1 block of")])
+def test_what_a_request_holds_of_recurrent_states_is_told(version: str, told: str) -> None:
+    model = "Qwen/Qwen3-Next-80B-A3B-Instruct"
+    case = {**make_full(model), "vllm_version": version, "gpu_memory_total_gib": 79.0, "gpu": "H100 80GB"}
+    assert told in " ".join(ask(case)["assumptions"])
+    assert "recurrent states" not in told_of()
