@@ -52,6 +52,7 @@ class Ask:
     mixed_count: int = 0  # pictures and sounds
     may_hold_media: bool = False
     sets_priority: bool = False  # the gateway did, for the replica before
+    put_by_us: str = ""  # the other field that the gateway has set
     _limit: int | None = _NOT_READ
 
     def output_limit(self) -> int | None:
@@ -109,6 +110,8 @@ class Ask:
         """Returns a text that requests share which profit from the same replica: what the client calls its cache key,
         else how a long prompt begins; empty when there is nothing."""
         raw = self.fields.get("prompt_cache_key")
+        if raw is not None and bytes(raw) == b"null":
+            raw = None
         if raw is None and self.body_bytes >= size:
             raw = self.fields.get("messages") or self.fields.get("prompt")
         return "" if raw is None else f"{tenant}:{hash(bytes(raw)[:size])}"
@@ -145,7 +148,8 @@ class Ask:
             parts = steering.NESTED.get(name)
             if parts is None:
                 del self.fields[name]
-                found.append(name)
+                if name != self.put_by_us and not (name == "priority" and self.sets_priority):
+                    found.append(name)
             else:
                 found += self._take_out_of(name, parts)
         return found
@@ -174,8 +178,9 @@ class Ask:
             self.fields["min_tokens"] = most
 
     def put(self, name: str, value: msgspec.Raw) -> None:
-        """Sets a field to raw JSON."""
+        """Sets a field to raw JSON, in the gateway's own name."""
         self.fields[name] = value
+        self.put_by_us = name
 
 
 def for_model(body: bytes, model: str) -> bytes:

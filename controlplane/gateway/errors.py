@@ -56,7 +56,8 @@ class GatewayError(Exception):
 
     def body(self) -> bytes:
         """Returns `{"error": {"message", "type", "param", "code"}}`."""
-        kind = "invalid_request_error" if self.status < HTTPStatus.INTERNAL_SERVER_ERROR else "server_error"
+        is_clients = self.status < HTTPStatus.INTERNAL_SERVER_ERROR and self.code != "overloaded"
+        kind = "invalid_request_error" if is_clients else "server_error"
         error = {"message": self.message, "type": self.kind or kind, "param": self.param, "code": self.code}
         return msgspec.json.encode({"error": error})
 

@@ -89,10 +89,16 @@ class Sizes:
             usual_bytes = max(prompt_tokens * LEAST_BYTES_A_TOKEN, min(body_bytes, prompt_tokens * MOST_BYTES_A_TOKEN))
             self.prompts[ask.path].learn(usual_bytes, ticket.prompt_tokens, prompt_tokens)
         if ask.path != EMBEDDINGS and ask.least_output() == 0:  # else the client said where it ends, not the model
-            self.outputs.learn(ticket.tenant, output_tokens // ticket.sequences)
+            self._learn_output(ticket.tenant, output_tokens // ticket.sequences, self.limit(ask))
         self.counted += 1
         share = max(MEAN_MOVES, 1.0 / self.counted)
         self.mean_tokens += share * ((prompt_tokens + output_tokens) / ticket.sequences - self.mean_tokens)
+
+
+    def _learn_output(self, tenant: str, tokens: int, limit: int | None) -> None:
+        """An answer that its limit has cut says only that it would have been no shorter."""
+        if limit is None or tokens < limit or tokens >= self.outputs.high(tenant):
+            self.outputs.learn(tenant, tokens)
 
 
 def _may_be_many(ask: Ask) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from controlplane.domain.routing import RoutedKey
+from controlplane.gateway.asks import CHAT, read_ask
 from controlplane.lib.ids import secret_hash
 from tests.gateway.conftest import KEY, StartGateway, make_deployment, make_snapshot
 from tests.gateway.engine import DONE, Engine, Peer, Request, event, plain_body, usage_event
@@ -240,6 +241,17 @@ async def test_what_steers_the_engine_is_never_a_clients_and_the_salt_is_the_ten
     assert (asked["cache_salt"], asked["top_k"]) == ("tenant-tenant-1", 3)
     assert "priority" not in asked and "vllm_xargs" not in asked
     assert "x-headworks-ignored" not in plain.headers
+
+
+async def test_what_is_prepared_again_names_only_what_was_the_clients(start_gateway: StartGateway) -> None:
+    """As after a deployment has moved to this process while the request waited in it."""
+    gateway = await start_gateway(make_snapshot(make_deployment("http://127.0.0.1:1")))
+    gate = gateway.process.gates.by_name["chat"]
+    ask = read_ask(b'{"model": "chat", "messages": [], "cache_salt": "theirs", "seed": 1}', CHAT)
+    assert gate.prepare(ask, CHAT, "tenant-1") == ["cache_salt"]
+    ask.body_for("m", priority=b"1")
+    assert list(gate.prepare(ask, CHAT, "tenant-1")) == []
+    assert bytes(ask.fields["cache_salt"]) == b'"tenant-tenant-1"'
 
 
 async def test_what_steers_from_within_is_taken_out_too(start_gateway: StartGateway) -> None:

@@ -74,6 +74,27 @@ def test_the_mean_of_the_first_requests_is_their_own() -> None:
     assert 100 <= sizes.mean_tokens < 200, "it follows what comes later"
 
 
+def test_answers_that_their_limit_cuts_teach_nothing_of_shorter_ones() -> None:
+    sizes, cut = Sizes(), _ask(messages="x", max_tokens=16)
+    for _ in range(200):
+        sizes.learn(_ticket(sizes, cut), cut, 10, 16)
+    assert _output(_ask(messages="x"), sizes=sizes) == FIRST_OUTPUT_TOKENS
+    long = _ask(messages="x", max_tokens=4000)
+    for _ in range(30):
+        sizes.learn(_ticket(sizes, long), long, 10, 4000)
+    assert _output(_ask(messages="x"), sizes=sizes) > 3000, "it would have been longer still"
+    for _ in range(400):
+        sizes.learn(_ticket(sizes, long), long, 10, 50)
+    assert _output(_ask(messages="x"), sizes=sizes) < 1000, "one that ended by itself teaches"
+
+
+def test_a_cache_key_of_null_is_none() -> None:
+    assert _ask(messages="x", prompt_cache_key=None).affinity("t", 1024) == ""
+    long = _ask(messages="x" * 2000)
+    assert _ask(messages="x" * 2000, prompt_cache_key=None).affinity("t", 1024) == long.affinity("t", 1024) != ""
+    assert _ask(messages="x", prompt_cache_key="k").affinity("t", 1024) != ""
+
+
 @pytest.mark.parametrize(
     ("path", "limits", "tokens"),
     [
