@@ -94,7 +94,6 @@ class Sizes:
         share = max(MEAN_MOVES, 1.0 / self.counted)
         self.mean_tokens += share * ((prompt_tokens + output_tokens) / ticket.sequences - self.mean_tokens)
 
-
     def _learn_output(self, tenant: str, tokens: int, limit: int | None) -> None:
         """An answer that its limit has cut says only that it would have been no shorter."""
         if limit is None or tokens < limit or tokens >= self.outputs.high(tenant):
