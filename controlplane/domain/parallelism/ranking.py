@@ -5,7 +5,7 @@ Rules
     of several the simplest: data parallel, then the fewest ranks inside a node, pipelines last. So small batches get
     small splits, and a larger one where the smaller has too little cache to share its cards well. Where the load is all
     that is carried, or none is asked: what carries most within the objective, a larger split having to gain 10 % a
-    doubling. Where nothing meets the objective: the nearest.
+    doubling, and 20 % where its cards talk over PCIe. Where nothing meets the objective: the nearest.
     Offline: highest throughput, a larger split having to gain as much, so that it is taken where the cache that it
     frees pays for its communication.
 """
@@ -26,6 +26,9 @@ from controlplane.domain.parallelism.trials import Trials
 # models: 1.8 % of the best one's tokens; 2.2 % where it is taken from the other models, 2.8 % without
 # (benchmarks/parallelism).
 _GAIN_OF_A_DOUBLING = 1.10
+# Over PCIe what is predicted is less certain (the sweeps have no such splits to choose from), and copies that do not
+# talk to each other can't be slowed down by it: data parallel unless the gain is plain.
+_GAIN_OVER_PCIE = 1.20
 _Key = Callable[[Candidate], tuple[float, ...]]
 
 
@@ -64,32 +67,36 @@ def rank(question: Question, held: Trials | None = None) -> Ranking:
 
 def _key(question: Question) -> _Key:
     asked = question.load.requests_per_s is not None or question.load.concurrency is not None
+    joined = question.hardware.joined
     if question.purpose == "offline":
-        return _by_throughput
-    return _fewest_cards if asked else _by_what_is_carried
+        return lambda one: _by_throughput(one, joined)
+    return lambda one: _fewest_cards(one, joined) if asked else _by_what_is_carried(one, joined)
 
 
-def _fewest_cards(one: Candidate) -> tuple[float, ...]:
+def _fewest_cards(one: Candidate, joined: int) -> tuple[float, ...]:
     if one.meets_objective and one.cards_needed is not None:
         return (0.0, one.cards_needed, *_size(one))
     if one.meets_objective:
-        return (1.0, *_by_what_is_carried(one))
+        return (1.0, *_by_what_is_carried(one, joined))
     return (2.0 if not one.saturated else 3.0, one.excess, -one.most.requests_s, *_size(one))
 
 
-def _by_what_is_carried(one: Candidate) -> tuple[float, ...]:
+def _by_what_is_carried(one: Candidate, joined: int) -> tuple[float, ...]:
     if one.carried is None:
         return (1.0, one.excess, *_size(one))
-    return (0.0, -one.carried.requests_s / _GAIN_OF_A_DOUBLING ** _doublings(one), *_size(one))
+    return (0.0, -one.carried.requests_s / _gain(one, joined), *_size(one))
 
 
-def _by_throughput(one: Candidate) -> tuple[float, ...]:
+def _by_throughput(one: Candidate, joined: int) -> tuple[float, ...]:
     late = 0.0 if one.meets_objective or not one.saturated else 1.0
-    return (late, -one.at_load.output_tok_s / _GAIN_OF_A_DOUBLING ** _doublings(one), *_size(one))
+    return (late, -one.at_load.output_tok_s / _gain(one, joined), *_size(one))
 
 
-def _doublings(one: Candidate) -> float:
-    return log2(one.split.cards) + log2(one.split.pipeline)
+def _gain(one: Candidate, joined: int) -> float:
+    """What a split of so many cards has to bring, as a factor; stages hand over by PCIe too where nothing else is."""
+    doublings = log2(one.split.cards) + log2(one.split.pipeline)
+    over_pcie = joined == 1 or one.split.ranks > joined
+    return float((_GAIN_OVER_PCIE if over_pcie else _GAIN_OF_A_DOUBLING) ** doublings)
 
 
 def _size(one: Candidate) -> tuple[float, ...]:

@@ -126,7 +126,10 @@ def _why_first(question: Question, one: Candidate) -> str:
             return "First: copies that do not talk to each other give the most tokens."
         return "First: its freed memory carries larger batches, which pays for its communication."
     if question.load.requests_per_s is None and question.load.concurrency is None and one.carried is not None:
-        return "First: it carries most within the objective; a larger split has to gain 10 % for each doubling."
+        return (
+            "First: it carries most within the objective; a larger split has to gain 10 % for each doubling, and 20 % "
+            "over PCIe."
+        )
     if one.at_ease and one.split.cards == 1:
         return "First: data parallel alone meets the objective with head-room, so nothing has to be split."
     if one.at_ease:

@@ -12,6 +12,7 @@ from controlplane.domain.parallelism.question import Purpose, Question
 from controlplane.domain.parallelism.ranking import Ranking
 from controlplane.domain.parallelism.split import Split
 from controlplane.domain.specs.model import ModelFacts
+from tests.domain.ledger.setups import make_dense
 from tests.domain.parallelism.questions import (
     make_hardware,
     make_huge,
@@ -218,3 +219,18 @@ def test_a_higher_load_is_never_answered_faster(rate: float, factor: float) -> N
     low = of(ranking.rank(make_question(requests_per_s=rate)), Split(2))
     high = of(ranking.rank(make_question(requests_per_s=rate * factor)), Split(2))
     assert high.at_load.tpot_ms >= low.at_load.tpot_ms * 0.999
+
+
+@pytest.mark.parametrize("purpose", ["interactive", "offline"])
+@pytest.mark.parametrize("card", ["RTX-4090", "L40S"])
+def test_over_pcie_copies_of_one_card_go_before_splits_that_gain_little(card: str, purpose: Purpose) -> None:
+    hardware = make_hardware(card, 4)
+    found = ranking.rank(make_question(make_small(), hardware=hardware, purpose=purpose, max_model_len=None))
+    assert found.best is not None and (found.best.split, found.best.copies) == (Split(1), 4)
+
+
+def test_over_pcie_a_split_is_taken_where_it_gains_plainly() -> None:
+    """11B fills a card of 24 GB so that one card alone carries next to nothing; stages come after ranks."""
+    hardware = make_hardware("RTX-4090", 4)
+    found = ranking.rank(make_question(make_dense(11 * 10**9), hardware=hardware, purpose="offline"))
+    assert found.best is not None and found.best.split.tensor > 1
