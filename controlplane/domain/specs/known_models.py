@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 
 from controlplane.domain.specs import config_json, formats
 from controlplane.domain.specs.families import purpose
-from controlplane.domain.specs.known import deepseek, hybrid, llama, more, other, qwen
+from controlplane.domain.specs.known import deepseek, direct, hybrid, llama, more, other, qwen
 from controlplane.domain.specs.known.row import Config
 from controlplane.domain.specs.model import ModelFacts
 
@@ -41,6 +41,7 @@ def _table() -> dict[str, tuple[str, Config]]:
         for name, config in models.items():
             key = _key(_words(name))
             found[key if key not in found else _with_tunes(name)] = (name, config)
+    found.update({_key(_words(name)): (name, {}) for name in direct.FACTS})
     for alias, name in _ALIASES.items():
         found[_key(_words(alias))] = found[_key(_words(name))]
     return found
@@ -125,6 +126,8 @@ _ALIASES = {
     "InternVL2_5-78B": "InternVL3-78B",
     "InternVL2-8B": "InternVL2_5-8B",
     "DeepSeek-R1-Qwen3-8B": "DeepSeek-R1-0528-Qwen3-8B",
+    "stablelm-zephyr-3b": "stablelm-3b-4e1t",
+    "stablelm-2-zephyr-1_6b": "stablelm-2-1_6b",
 }
 
 
@@ -166,6 +169,8 @@ def _find(name: str) -> ModelFacts | None:
 @cache
 def _facts(key: str) -> ModelFacts:
     name, config = _table()[key]
+    if name in direct.FACTS:
+        return direct.FACTS[name]
     facts = config_json.read(config, name=name)
     facts = replace(facts, source="table", pools=facts.pools or purpose.named_for_pooling(_all_words(name)))
     missing = more.TOTALS.get(name, 0) - facts.parameters

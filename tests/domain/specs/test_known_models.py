@@ -173,3 +173,25 @@ def test_metas_fp8_files_keep_attention_as_it_is_and_those_of_others_do_not() ->
     metas, others = (one for one in found if one is not None)
     sizes = [precision.parse(None, None, None, one).weight_bytes(one) for one in (metas, others)]
     assert sizes[0] - sizes[1] == metas.attention_parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        # counted from the published classes, on no device
+        ("stabilityai/stablelm-2-12b-chat", 12_143_185_920),
+        ("stabilityai/stablelm-zephyr-3b", 2_795_443_200),
+        ("stabilityai/stablelm-2-zephyr-1_6b", 1_644_515_328),
+        ("Zyphra/Zamba2-7B-Instruct", 7_356_749_648),
+    ],
+)
+def test_stablelm_and_zamba_are_known_by_their_names(name: str, parameters: int) -> None:
+    facts = known_models.find(name)
+    assert facts is not None
+    assert facts.parameters == parameters
+
+
+def test_shared_blocks_of_zamba_keep_a_cache_each_time_they_run() -> None:
+    facts = known_models.find("Zyphra/Zamba2-7B")
+    assert facts is not None
+    assert {layers.kind: layers.count for layers in facts.layers} == {"mamba2": 81, "full": 13}

@@ -65,6 +65,8 @@ def _qk_norm(fields: Fields, shape: Shape, queries: int, kv: int, width: int) ->
         shape.model_type in ("llama4", "llama4_text", "llama") and kind == "head"
     ):
         kind = "none"
+    if shape.model_type == "stablelm" and fields.values.get("qk_layernorm") is True:
+        kind = "heads"
     if kind == "head":
         return 2 * width
     return (queries + kv) * width if kind in ("full", "heads") else 0

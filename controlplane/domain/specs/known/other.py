@@ -196,6 +196,8 @@ MODELS: dict[str, Config] = {
     "starcoder2-7b": row("starcoder2", 4608, 18432, 32, 36, 4, 49152, max_position_embeddings=16384, **_TIED),
     "starcoder2-15b": row("starcoder2", 6144, 24576, 40, 48, 4, 49152, max_position_embeddings=16384, **_TIED),
     "stablelm-2-1_6b": row("stablelm", 2048, 5632, 24, 32, 32, 100352, use_qkv_bias=True, max_position_embeddings=4096),
+    "stablelm-2-12b": row("stablelm", 5120, 13824, 40, 32, 8, 100352, qk_layernorm=True, use_parallel_residual=True,
+                          max_position_embeddings=4096),
     "stablelm-3b-4e1t": row("stablelm", 2560, 6912, 32, 32, 32, 50304, max_position_embeddings=4096),
     "falcon-7b": row("falcon", 4544, 18176, 32, 71, 1, 65024, multi_query=True, parallel_attn=True, bias=False,
                      max_position_embeddings=2048, **_TIED),
