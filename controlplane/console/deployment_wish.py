@@ -102,9 +102,13 @@ def setting_fields(engine: str, values: Values) -> list[Field]:
 
 def read(engine: str, values: Values, desired_state: str = "running") -> DeploymentWish:
     """Returns the wish that was filled in; refuses, at the field, what can't be read."""
+    problems: dict[str, str] = {}
+    settings = _settings(engine, values, problems)
     if engine == Engine.EXTERNAL:
+        _refuse(problems)
         return DeploymentWish(
             engine=engine,
+            settings=settings,
             pool=values.get("pool") or "default",
             desired_state=desired_state,
             external_url=values.get("external_url", "").strip(),
@@ -112,12 +116,9 @@ def read(engine: str, values: Values, desired_state: str = "running") -> Deploym
             external_key=values.get("external_key") or None,
             note=values.get("note", "").strip(),
         )
-    problems: dict[str, str] = {}
     numbers = {name: _whole(values.get(name, ""), 1, name, problems) for name in _PLACE}
-    settings = _settings(engine, values, problems)
     node_labels = _labels(values.get("node_labels", ""), problems)
-    if problems:
-        raise RefusedError("invalid", _("Some fields can't be read."), fields=problems)
+    _refuse(problems)
     return DeploymentWish(
         engine=engine,
         variant=values.get("variant", ""),
@@ -131,6 +132,11 @@ def read(engine: str, values: Values, desired_state: str = "running") -> Deploym
         node_labels=node_labels,
         note=values.get("note", "").strip(),
     )
+
+
+def _refuse(problems: Mapping[str, str]) -> None:
+    if problems:
+        raise RefusedError("invalid", _("Some fields can't be read."), fields=problems)
 
 
 def filled(wish: DeploymentWish) -> dict[str, str]:
@@ -154,6 +160,7 @@ def as_body(wish: DeploymentWish) -> dict[str, object]:
     body["note"] = wish.note
     if wish.engine == Engine.EXTERNAL:
         body |= {"external_url": wish.external_url, "external_model": wish.external_model}
+        body |= {"settings": dict(wish.settings)} if wish.settings else {}
         return body | ({"external_key": "…"} if wish.external_key else {})
     return body | {
         "variant": wish.variant,

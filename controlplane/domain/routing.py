@@ -45,6 +45,7 @@ class RoutedReplica:
     engine_version: str = ""
     takes_priority: bool = False
     max_model_len: int | None = None
+    takes_salt: bool = False  # an endpoint of somebody else's of which is known that it is vLLM
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,8 @@ class Gate:
         self.is_external = deployment.engine == EXTERNAL
         self.sizes.engine = deployment.engine
         self.deployment, self.is_frozen = deployment, deployment.frozen
-        self._salted = steering.salted_paths(deployment.engine)
+        is_vllm = bool(deployment.replicas) and all(one.takes_salt for one in deployment.replicas)
+        self._salted = steering.salted_paths("vllm" if is_vllm else deployment.engine)
         self._steering = steering.fields(deployment.engine, [one.engine_version for one in deployment.replicas])
         self._salts.clear()
         self.targets = {one.id: Target(one, pools[one.id]) for one in deployment.replicas}

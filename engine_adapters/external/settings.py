@@ -10,12 +10,26 @@ from controlplane.domain.desired import SettingValue
 from engine_adapters.base import SettingField, SettingProblem
 from engine_adapters.checks import check_fields
 
-FIELDS: tuple[SettingField, ...] = ()  # the endpoint is set up by whoever runs it
+# the endpoint is set up by whoever runs it; these say what it is, so that the gateway may tell it what only vLLM knows
+FIELDS: tuple[SettingField, ...] = (
+    SettingField(
+        "is_vllm", "bool", "It is vLLM",
+        "Requests carry their tenant's salt, so that no tenant can time another's prefixes. Others may refuse it.",
+    ),
+    SettingField(
+        "scheduling_policy", "choice", "Order in the engine",
+        "What it was started with. priority: requests carry that of their tier.",
+        default="fcfs", choices=("fcfs", "priority"),
+    ),
+)  # fmt: skip
 
 
 def validate(settings: Mapping[str, SettingValue]) -> list[SettingProblem]:
-    """Returns what is wrong with the settings; an external endpoint has none."""
-    return check_fields(FIELDS, settings)
+    """Returns what is wrong with the settings."""
+    problems = check_fields(FIELDS, settings)
+    if not problems and settings.get("scheduling_policy") == "priority" and settings.get("is_vllm") is not True:
+        problems.append(SettingProblem("scheduling_policy", "Only vLLM takes priorities: say that it is vLLM as well."))
+    return problems
 
 
 def check_endpoint(url: str, model: str, key: str = "") -> list[SettingProblem]:

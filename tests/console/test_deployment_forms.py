@@ -110,9 +110,13 @@ def test_an_external_endpoint_needs_no_model() -> None:
         "external_url": "https://host.example.org/v1",
         "external_model": "m",
     }
-    response = make_client().post("/deployments/new/", {**fields, "external_key": "sk-1"})
+    client = make_client()
+    wrong = client.post("/deployments/new/", {**fields, "settings.scheduling_policy": "priority"})
+    assert wrong.status_code == 422 and "Only vLLM takes priorities" in wrong.content.decode()
+    response = client.post("/deployments/new/", {**fields, "external_key": "sk-1", "settings.is_vllm": "true"})
     row = Deployment.objects.get(name="bridge")
     assert response.status_code == 302 and (row.engine, row.external_key) == ("external", "sk-1")
+    assert row.revision is not None and row.revision.spec["settings"] == {"is_vllm": True}
 
 
 def test_a_running_endpoint_is_connected_from_the_list_in_one_form() -> None:

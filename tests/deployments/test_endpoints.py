@@ -12,6 +12,7 @@ from controlplane import dispatch
 from controlplane.deployments.controller import documents
 from controlplane.deployments.models import Deployment, Replica, Revision
 from controlplane.deployments.services import deployments, endpoints
+from controlplane.domain.errors import RefusedError
 from controlplane.journal.models import Event
 from controlplane.lib import endpoint
 from controlplane.lib.endpoint import Answered, Unusable
@@ -179,6 +180,32 @@ def test_an_address_works_the_same_however_much_of_it_is_given(remote: Endpoint,
     assert routed.url == f"{remote.address}/v1"
     same = make_external_wish(external_url=f"{remote.address}/v1")
     assert not deployments.apply(actor=ADA, name="ext", wish=same).changed
+
+
+@pytest.mark.services
+@pytest.mark.django_db
+def test_gateways_are_told_what_an_endpoint_is_said_to_be(remote: Endpoint) -> None:
+    def told(**settings: object) -> tuple[bool, bool]:
+        wish = make_external_wish(external_url=f"{remote.address}/v1", settings=settings)
+        make_replica(deployments.apply(actor=ADA, name="ext", wish=wish).deployment)
+        endpoints.probe_all()
+        *_, routed = documents.build_snapshot(0.0).content.deployments["ext"].replicas
+        return routed.takes_salt, routed.takes_priority
+
+    assert told() == (False, False)
+    Replica.objects.all().delete()
+    assert told(is_vllm=True) == (True, False)
+    Replica.objects.all().delete()
+    assert told(is_vllm=True, scheduling_policy="priority") == (True, True)
+
+
+@pytest.mark.services
+@pytest.mark.django_db
+@pytest.mark.parametrize("settings", [{"scheduling_policy": "priority"}, {"max_num_seqs": 8}, {"is_vllm": "yes"}])
+def test_what_is_said_of_an_endpoint_has_to_fit(settings: dict[str, Any]) -> None:
+    with pytest.raises(RefusedError) as refused:
+        deployments.apply(actor=ADA, name="ext", wish=make_external_wish(settings=settings))
+    assert refused.value.fields.keys() == {f"settings.{next(iter(settings))}"}
 
 
 @pytest.mark.services

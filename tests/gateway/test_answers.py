@@ -312,6 +312,20 @@ async def test_an_endpoint_of_somebody_else_gets_nothing_of_ours_and_nothing_tha
     assert engine.requests[0].json == {"model": "engine-model", "messages": [], "metadata": {"a": "b"}, "top_k": 3}
 
 
+async def test_an_endpoint_that_is_vllm_gets_the_tenants_salt_and_the_tiers_priority(
+    start_gateway: StartGateway,
+) -> None:
+    async with Engine() as engine:
+        deployment = make_deployment(engine.url)
+        replicas = tuple(replace(one, takes_salt=True, takes_priority=True) for one in deployment.replicas)
+        deployment = replace(deployment, engine="external", replicas=replicas)
+        gateway = await start_gateway(make_snapshot(deployment))
+        got = await gateway.chat(priority=-5, cache_salt="theirs")
+    assert got.headers["x-headworks-ignored"] == "cache_salt,priority"
+    asked = engine.requests[0].json
+    assert (asked["cache_salt"], asked["priority"]) == ("tenant-tenant-1", 1)
+
+
 async def test_another_kind_of_engine_gets_no_salt(start_gateway: StartGateway) -> None:
     async with Engine() as engine:
         deployment = replace(make_deployment(engine.url), engine="simulated")

@@ -163,9 +163,13 @@ def _deployment(row: Deployment, replicas: Sequence[RoutedReplica]) -> RoutedDep
 
 def _routed(row: Replica, deployment: Deployment, spec: Mapping[str, Any], node: Node | None) -> RoutedReplica:
     model = spec["served_model_name"]
-    if deployment.engine == Engine.EXTERNAL:
-        return RoutedReplica(row.pk, external.api_url(spec["external_url"]), deployment.external_key, model)
     settings = spec.get("settings", {})
+    takes_priority = settings.get("scheduling_policy") == "priority"
+    if deployment.engine == Engine.EXTERNAL:
+        url, is_vllm = external.api_url(spec["external_url"]), bool(settings.get("is_vllm"))
+        return RoutedReplica(
+            row.pk, url, deployment.external_key, model, takes_priority=is_vllm and takes_priority, takes_salt=is_vllm
+        )
     copies = _positive(settings.get("data_parallel_size")) or 1  # each with a cache and seats of its own
     tokens, seats = _room(row, settings)
     return RoutedReplica(
@@ -177,7 +181,7 @@ def _routed(row: Replica, deployment: Deployment, spec: Mapping[str, Any], node:
         kv_capacity_tokens=_times(copies, tokens),
         max_num_seqs=_times(copies, seats),
         engine_version=str(row.facts.get("engine_version") or ""),
-        takes_priority=settings.get("scheduling_policy") == "priority",
+        takes_priority=takes_priority,
         max_model_len=_positive(settings.get("max_model_len")) or _positive(_predicted(row).get("max_model_len")),
     )
 

@@ -68,7 +68,8 @@ def spec_of(name: str, wish: DeploymentWish, variant: Variant | None) -> dict[st
     """Returns what a revision keeps: everything a replica's command line depends on except its place."""
     if wish.engine == Engine.EXTERNAL:
         url, model = external.api_url(wish.external_url), wish.external_model
-        return {"engine": wish.engine, "external_url": url, "served_model_name": model, "settings": {}}
+        given = {key: value for key, value in sorted(wish.settings.items()) if value is not None}
+        return {"engine": wish.engine, "external_url": url, "served_model_name": model, "settings": given}
     return {
         "engine": wish.engine,
         "model_path": variant.path if variant else "",
@@ -119,8 +120,8 @@ def _external_problems(wish: DeploymentWish) -> dict[str, str]:
     problems = {problem.field: problem.message for problem in found}
     if wish.replicas not in (0, 1):
         problems["replicas"] = "An external endpoint counts as one replica."
-    if wish.settings:
-        problems["settings"] = "An external endpoint has no settings here."
+    for one in registry.get(wish.engine).validate(wish.settings):
+        problems[f"settings.{one.field}"] = one.message
     if wish.variant:
         problems["variant"] = "An external endpoint has no variant here."
     return problems
