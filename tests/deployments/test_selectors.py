@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.utils import timezone
 
@@ -8,6 +10,8 @@ from controlplane.deployments.controller.leadership import Leadership
 from controlplane.deployments.controller.publish import Publisher
 from controlplane.deployments.services import deployments, steps
 from controlplane.domain.errors import RefusedError
+from controlplane.fleet.models import Accelerator, Reservation
+from controlplane.fleet.services import reservations
 from controlplane.lib import valkey
 from tests.deployments.making import (
     ADA,
@@ -19,6 +23,8 @@ from tests.deployments.making import (
 )
 
 pytestmark = [pytest.mark.services, pytest.mark.django_db]
+
+GIB = 2**30
 
 
 def test_deployments_are_filtered_by_engine_pool_and_words() -> None:
@@ -86,3 +92,21 @@ def test_the_state_of_control_tells_what_is_wrong_in_a_sentence(valkey_server: s
 def test_the_state_of_control_without_valkey_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDIS_URL", "unix:///nowhere/v.sock")
     assert "Valkey does not answer" in selectors.control_state().problem
+
+
+def test_what_an_ended_engine_left_is_not_hidden_by_one_that_starts_beside_it() -> None:
+    node = make_node(cards=1, kind="gpu")
+    starts = make_replica(make_deployment(), node=node, state="starting")
+    ended = timezone.now() - timedelta(seconds=20)
+    reading = {"memory_used_bytes": 35 * GIB, "written_at": ended.timestamp() + 10}
+    Accelerator.objects.update(memory_total_bytes=80 * GIB, observed=reading)
+    card = Accelerator.objects.get()
+    Reservation.objects.create(accelerator=card, owner_id=starts.pk, memory_bytes=40 * GIB)
+    Reservation.objects.create(accelerator=card, owner_id="before", memory_bytes=30 * GIB, releasing_since=ended)
+    assert selectors.up([starts.pk, "before"]) == set()
+    assert reservations.settle(timezone.now(), selectors.up) == 0
+    starts.state = "ready"
+    starts.save()
+    assert selectors.up([starts.pk, "before"]) == {starts.pk}
+    assert reservations.settle(timezone.now(), selectors.up) == 1
+    assert Reservation.objects.get().owner_id == starts.pk
