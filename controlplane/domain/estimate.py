@@ -25,25 +25,10 @@ _LARGEST_GIB = 1_000_000.0
 _USUAL_SEQUENCES = 256
 _SMALLEST_CARD_GIB, _LARGEST_CARD_GIB = 0.5, 4096.0
 _LARGEST_RANKS = 4096
-_QUANTIZED_WORDS = frozenset(
-    (
-        "awq",
-        "gptq",
-        "fp8",
-        "nvfp4",
-        "mxfp4",
-        "mxfp8",
-        "int4",
-        "int8",
-        "w4a16",
-        "w8a8",
-        "w8a16",
-        "bnb",
-        "nf4",
-        "4bit",
-        "8bit",
-    )
-)
+_QUANTIZED_WORDS = frozenset((
+    "awq", "gptq", "fp8", "nvfp4", "mxfp4", "mxfp8", "int4", "int8", "w4a16", "w8a8", "w8a16", "bnb", "nf4", "4bit",
+    "8bit",
+))  # fmt: skip
 # families that came with a later engine; without a version a set-up of theirs is a recent one
 _YOUNG_FAMILIES: tuple[tuple[str, Version], ...] = (
     ("gated", (0, 19, 0)),
