@@ -67,7 +67,9 @@ def new(request: HttpRequest, tier: str) -> HttpResponse:
         title = _("Tier %(tier)s for one deployment") % {"tier": traffic_words.tier(tier)}
         path = f"deployments/{name or 'NAME'}/tiers/{tier}/"
         told = amounts.told(_amounts(new=True), values, base)
-        call = rest.call("PUT", path, {key: told[key] for key in told if told[key] is not None}, version=0)
+        if told["kv_share"] is None:
+            told["kv_share"] = _inherited_share(name, tier)
+        call = rest.call("PUT", path, told, version=0)
         return Dialog(title, _("Save"), [], fields, call, back=reverse("tiers"))
 
     return ask(request, build, do)
@@ -152,6 +154,12 @@ def _apply(
     name = f"{deployment}/{tier}" if deployment else tier
     back = rule_undo.back("tier", name, applied, before, name=tier, deployment=deployment)
     return done(request, url, _("Saved. Gateways follow within seconds."), back)
+
+
+def _inherited_share(deployment: str, tier: str) -> float:
+    """The share that the tier would get in a deployment, which may not be chosen yet."""
+    tiers = tiers_in_force.inherited(deployment) if deployment else tiers_in_force.common()
+    return next(one.kv_share for one in tiers if one.name == tier)
 
 
 def _page_of(deployment: str) -> str:
