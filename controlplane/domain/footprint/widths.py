@@ -70,8 +70,9 @@ def refusal(
 def of(facts: ModelFacts, kinds: Precision, rules: EngineRules) -> tuple[Width, ...]:
     """The widths that ranks share in whole blocks or groups, as far as they are known; none for other formats."""
     multiple = _multiple(kinds)
-    if multiple is None:
-        return ()
+    in_groups = kinds.weights.name in _GROUPED
+    if multiple is None or (in_groups and facts.experts is not None):
+        return ()  # files of mixtures in groups seldom quantize more than experts, which have kernels for any width
     found = [*_experts(facts, kinds, rules, multiple)]
     if kinds.scope != "experts":
         width = _dense_width(facts, kinds.weights)

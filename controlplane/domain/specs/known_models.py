@@ -18,6 +18,8 @@ from controlplane.domain.specs.known.row import Config
 from controlplane.domain.specs.model import ModelFacts
 
 _LONGEST_NAME = 300
+# owners whose own FP8 files are in blocks; those of GLM and of others who quantize have a scale a channel or tensor
+_IN_BLOCKS = ("qwen/", "deepseek-ai/", "minimaxai/", "moonshotai/")
 _META = ("meta-llama/", "llama-3.1", "meta-llama-3.1")  # of their own files: their owner, or none
 # words after a model's name that leave its architecture as it is
 _TUNES = ("instruct", "chat", "it", "hf", "base", "thinking", "bf16", "fp16", "original", "sft", "ft", "reasoning",
@@ -244,8 +246,10 @@ def _in_detail(quantization: str, facts: ModelFacts, name: str, published: str) 
     own = facts.quantization or ""
     if own.startswith(quantization):
         return own
-    official_blocks = facts.family.startswith(("qwen3", "deepseek_v3", "glm", "minimax", "kimi"))
-    if quantization == "fp8" and official_blocks:
+    plain = name.strip().lower()
+    own_files = plain.startswith(_IN_BLOCKS) or "/" not in plain
+    in_blocks = facts.family.startswith(("qwen3", "deepseek_v3", "minimax", "kimi")) and own_files
+    if quantization == "fp8" and in_blocks and "dynamic" not in plain:
         return "fp8_block"
     if quantization == "nvfp4" and any(layers.kind == "mla" for layers in facts.layers):
         return "nvfp4:mlp"

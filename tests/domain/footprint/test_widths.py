@@ -43,6 +43,9 @@ def refusal(name: str, ranks: int, *, version: str = "0.12.0", whole_experts: bo
         ("Qwen/Qwen2.5-72B-Instruct-AWQ", 8, True),  # published with 29696 instead of 29568 for this very reason
         ("Qwen/Qwen2.5-0.5B-Instruct-AWQ", 2, False),  # 14 heads of 64
         ("hugging-quants/Meta-Llama-3.1-70B-Instruct-AWQ-INT4", 8, True),
+        ("zai-org/GLM-4.5-Air-FP8", 2, True),  # a scale a channel; 10944 / 2 would be no whole number of blocks
+        ("RedHatAI/Qwen3-30B-A3B-FP8-dynamic", 4, True),
+        ("Qwen/Qwen3-30B-A3B-GPTQ-Int4", 8, True),
         ("openai/gpt-oss-120b", 8, True),  # MXFP4 is padded
     ],
 )
