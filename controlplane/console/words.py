@@ -95,6 +95,7 @@ VERBS: dict[str, Promise] = {
     "deployment.started": _("Deployment started"),
     "deployment.stopped": _("Deployment stopped"),
     "deployment.unfrozen": _("Deployment unfrozen"),
+    "gateway.silent": _("Gateway process silent"),
     "key_tier.changed": _("Tier of a key changed"),
     "key_tier.created": _("Tier of a key set"),
     "ladder.changed": _("Degradation ladder changed"),

@@ -256,10 +256,10 @@ def _why(by: int, cause: Cause, value: float) -> str:
     if by < 0:
         return f"The saturation fell to {value:.2f}, and has been below {LOWER_AT} for {LOWER_AFTER_S:.0f} s."
     if cause == "kv":
-        return f"The saturation is {value:.2f}: the KV cache is nearly full."
+        return f"The saturation is {value:.0%}: the KV cache is nearly full."
     if cause == "refusals":
-        return f"The saturation is {value:.2f}: requests are refused for want of room."
-    return f"The saturation is {value:.2f}: requests wait nearly as long as their tier allows."
+        return f"The saturation is {value:.0%}: requests are refused for want of room."
+    return f"The saturation is {value:.0%}: requests wait nearly as long as their tier allows."
 
 
 def problems(ladder: Ladder, own: str, tiers: Collection[str]) -> dict[str, str]:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from controlplane.console import units
+from controlplane.console.tags import numbers
 
 CASES = {
     "rate": [(None, "–"), (0.0, "0"), (0.1234, "0.123"), (9.996, "10.0"), (12.3, "12.3"), (1234.5, "1,230")],
@@ -33,3 +34,8 @@ def test_a_duration_has_at_most_two_units(seconds: float, text: str) -> None:
 )
 def test_a_moment_is_relative_in_one_unit(seconds: float, text: str) -> None:
     assert units.ago(NOW - timedelta(seconds=seconds), NOW) == text
+
+
+def test_what_a_decision_did_not_know_is_not_shown() -> None:
+    found = numbers.known_numbers({"memory_bytes": None, "tiers": "", "cards": [], "seats": 0, "share": 0.0})
+    assert found == [("seats", 0), ("share", 0.0)]

@@ -71,7 +71,7 @@ def test_lasting_overload_climbs_one_step_at_a_time() -> None:
     degrader = Degrader(FULL)
     changes = feed(degrader, [2.0] * 60)
     assert [change.after for _, change in changes] == [1, 2, 3, 4]
-    assert changes[0][1].why == "The saturation is 1.60: requests wait nearly as long as their tier allows."
+    assert changes[0][1].why == "The saturation is 160%: requests wait nearly as long as their tier allows."
 
 
 def test_it_is_climbed_before_requests_wait_so_long_that_they_are_refused() -> None:

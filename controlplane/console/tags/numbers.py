@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from django import template
@@ -96,6 +97,12 @@ def told(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(told(one) for one in value)
     return units.quantity(value) if isinstance(value, float) else str(value)
+
+
+@register.filter
+def known_numbers(numbers: Mapping[str, object]) -> list[tuple[str, object]]:
+    """The numbers of a decision, but for those that were not known or are empty."""
+    return [(name, value) for name, value in numbers.items() if value not in (None, "", [])]
 
 
 @register.filter

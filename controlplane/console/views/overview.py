@@ -78,8 +78,15 @@ def _pulse() -> dict[str, Any]:
         "freeze": freeze.current(),
         "nodes": nodes["all"],
         "nodes_up": nodes["all"] - nodes["lost"],
-        **samples.totals(("tokens_per_s", "running", "waiting")),
+        **_amounts(),
     }
+
+
+def _amounts() -> dict[str, float | None]:
+    """Sums over all deployments. Who waits mostly does so in a gateway: what waits in engines is kept short there."""
+    found = samples.totals(("tokens_per_s", "running", "waiting", "gateway_queue"))
+    known = [one for one in (found.pop("gateway_queue"), found["waiting"]) if one is not None]
+    return {**found, "waiting": sum(known) if known else None}
 
 
 def _control_problem() -> list[fleet.Problem]:

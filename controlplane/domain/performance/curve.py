@@ -201,7 +201,7 @@ def _beyond(last: Point, point: Point, objective: Objective, fits: float) -> str
 
 
 def _sentence(reason: str, last: Point, point: Point, objective: Objective, fits: float) -> str:
-    at = f"At {point.concurrency:g} requests"
+    at = f"At {point.concurrency:g} requests in a replica"
     if reason == "tpot":
         return f"{at} a token takes {point.tpot_ms:.1f} ms, more than the {objective.tpot_ms:g} ms asked for."
     if reason == "ttft":

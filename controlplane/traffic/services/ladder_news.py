@@ -49,7 +49,6 @@ def _write(change: LevelChange) -> None:
             "saturation": change.saturation,
             "step": change.kind,
             "tiers": ", ".join(change.tiers),
-            "at": change.at,
         },
     )
 
