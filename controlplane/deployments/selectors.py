@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -211,6 +211,11 @@ def transitions(replica: Replica) -> QuerySet[ReplicaTransition]:
 def ledger_row(replica: Replica) -> LedgerRow | None:
     """Returns what the memory ledger said of a replica and what its engine measured; None = it was never placed."""
     return LedgerRow.objects.filter(replica=replica.pk).first()
+
+
+def ledgers_of(replica_ids: Iterable[str]) -> dict[str, LedgerRow]:
+    """Returns replica id -> what the memory ledger said of it; those that were never placed are left out."""
+    return {row.replica: row for row in LedgerRow.objects.filter(replica__in=list(replica_ids))}
 
 
 def ledger_rows(

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from controlplane.console import ledger_rows, memory_parts
 from controlplane.deployments.models import LedgerRow, Replica
 from controlplane.fleet import selectors as fleet
-from controlplane.fleet.models import Reservation
+from controlplane.fleet.models import Accelerator, Reservation
 from tests.console import making
 from tests.console.calling import make_client
 from tests.console.making_ledgers import make_ledger
@@ -80,6 +80,26 @@ def test_a_node_shows_who_holds_what_of_a_card(client: Client) -> None:
     page = text_of(client, "/nodes/two/")
     assert "Reserved 60.0 / 80.0 GiB" in page
     assert "llama-70b held00000001 40.0" in page and "somebody 20.0" in page
+
+
+def test_a_node_shows_predicted_beside_measured_for_each_card(client: Client) -> None:
+    name = Replica.objects.get(pk="7f3ak2m9q0xd").node.name
+    page = text_of(client, f"/nodes/{name}/")
+    assert len(re.findall(r"KV cache GiB 52\.0 46\.9 −9\.8 %", page)) == 4, "once on each of its cards"
+
+
+def test_what_an_engine_tells_is_of_one_accelerator_and_not_divided_by_them(client: Client) -> None:
+    replica = Replica.objects.get(pk="7f3ak2m9q0xd")
+    assert len(replica.assigned) > 1
+    replica.facts = {"weights_bytes": 33 * GIB, "kv_cache_bytes": 35 * GIB}
+    replica.save(update_fields=["facts"])
+    card = Accelerator.objects.filter(reservations__owner_id=replica.pk).first()
+    assert card is not None
+    Accelerator.objects.filter(pk=card.pk).update(
+        observed={**card.observed, "memory_total_bytes": 80 * GIB, "memory_used_bytes": 72 * GIB}
+    )
+    page = text_of(client, f"/nodes/{card.node.name}/")
+    assert "Weights 33.0" in page and "Activations and graphs 4.00" in page
 
 
 def test_the_parts_of_a_card_add_up_to_it(client: Client) -> None:

@@ -16,7 +16,7 @@ from controlplane.console.guard import is_fragment, page
 from controlplane.console.lists import Column, listing, params_of
 from controlplane.console.views.replicas import replica_columns
 from controlplane.deployments import selectors as deployments
-from controlplane.deployments.models import Replica
+from controlplane.deployments.models import LedgerRow, Replica
 from controlplane.domain import card_health
 from controlplane.fleet import selectors
 from controlplane.fleet.models import Accelerator, Node
@@ -57,10 +57,11 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
     table = listing(running, params, replica_columns(with_node=False), size=_REPLICAS)
     holders = {replica.pk: replica for replica in deployments.replicas(node=name).filter(pk__in=_owners(cards))}
     shown = {*holders, *(replica.pk for replica in table.page)}
+    ledgers = deployments.ledgers_of(holders)
     newest = samples.newest([f"node:{name}", *(f"replica:{replica_id}" for replica_id in shown)])
     context = {
         "node": row,
-        "cards": [_card(card, holders, newest) for card in cards],
+        "cards": [_card(card, holders, newest, ledgers) for card in cards],
         "cards_page": cards,
         "table": table,
         "replicas": list(table.page),
@@ -98,14 +99,17 @@ def _stack(card: Accelerator, holders: Mapping[str, Replica], newest: samples.Sa
     return memory.parts(card.observed, shares)
 
 
-def _card(card: Accelerator, holders: Mapping[str, Replica], newest: samples.Samples) -> dict[str, Any]:
+def _card(
+    card: Accelerator, holders: Mapping[str, Replica], newest: samples.Samples, ledgers: Mapping[str, LedgerRow]
+) -> dict[str, Any]:
     shares = selectors.shares_of(card)
+    owners = [one for one in _owners([card]) if one in holders]
     return {
         "row": card,
         "observed": card.observed,
         "memory": _stack(card, holders, newest),
         "measured": card.observed.get("memory_used_bytes") is not None,
-        "holders": [holders[one] for one in _owners([card]) if one in holders],
+        "holders": [(holders[one], ledger_rows.of_row(ledgers.get(one))) for one in owners],
         "shares": shares,
         "held": ledger_rows.holders(shares, dict(holders)),
         "not_back": [one for one in shares.holders if one.not_back_since],
@@ -116,13 +120,9 @@ def _card(card: Accelerator, holders: Mapping[str, Replica], newest: samples.Sam
 
 
 def _share_of(replica: Replica) -> dict[str, int]:
-    """What one of the replica's accelerators holds: weights are spread over all of them; KV is told for each."""
-    number = max(1, len(replica.assigned))
+    """What one of the replica's accelerators holds: engines tell both of one accelerator."""
     facts = replica.facts
-    return {
-        "weights_bytes": int((facts.get("weights_bytes") or 0) / number),
-        "kv_cache_bytes": int((facts.get("kv_cache_bytes") or 0) / number),
-    }
+    return {name: int(facts.get(name) or 0) for name in ("weights_bytes", "kv_cache_bytes")}
 
 
 def _state_filter(state: str | None) -> dict[str, bool]:

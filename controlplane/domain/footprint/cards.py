@@ -14,6 +14,8 @@ from controlplane.domain.specs.accelerator import AcceleratorFacts
 
 GIB = 2**30
 # what drivers report of a nominal size, where only the size is known: cards of that size in the table of accelerators
+_MOST_OF_NAMED = 6.0  # times its memory: no card of that name comes near
+_MUCH_OF_NAMED = 1.5  # times its memory: there are cards with twice the usual chips, and it is said
 _REPORTED_GIB = {16: 15.6, 24: 23.6, 32: 31.36, 40: 39.5, 48: 44.4, 64: 63.6, 80: 79.2, 96: 94.97, 128: 119.7}
 _USUAL_SHARE = 0.975  # of nominal, where the size is none of these (median of the table's cards)
 _SIZE = re.compile(r"(\d{1,4}(?:\.\d{1,2})?)\s*(?:g\.)?\s*gi?b", re.IGNORECASE)
@@ -62,7 +64,14 @@ def resolve(name: str | None, total_gib: float | None, *, needed: bool = True) -
     facts = _find(text)
     unified = any(word in text.lower() for word in _UNIFIED)
     if total_gib is not None:
-        return Card(text, round(total_gib * GIB), facts, unified, _unknown(text) if text and facts is None else "")
+        if facts is not None and total_gib * GIB > _MOST_OF_NAMED * facts.memory_bytes:
+            right = f"about {accelerator_rows.usable_bytes(facts) / GIB:.1f}, as {facts.name} reports, or another gpu"
+            shown = f"A card of {total_gib:g} GiB is no {facts.name}."
+            raise RefusedError("accelerator", shown, hint=right, fields={"gpu_memory_total_gib": right})
+        said = _unknown(text) if text and facts is None else ""
+        if facts is not None and total_gib * GIB > _MUCH_OF_NAMED * facts.memory_bytes:
+            said = f"gpu_memory_total_gib is {total_gib:g}, more than {facts.name} has; it was taken as given."
+        return Card(text, round(total_gib * GIB), facts, unified, said)
     if not text:
         return Card(text, None)
     if facts is not None:

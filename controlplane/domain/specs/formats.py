@@ -9,6 +9,7 @@ GGUF figures are bits a weight of whole files (embeddings and head included), as
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -91,6 +92,8 @@ _KERNELS = {
     "moe",
     "dynamic",
 }
+_BITS = re.compile(r"(?:u?int|i|fp|nvfp|mxfp|nf|float|bf)([0-9]+)|([0-9]+)bit|w([0-9]+)(?:a([0-9]+))?")
+_KNOWN_BITS = (1, 2, 3, 4, 5, 6, 8, 16, 32)
 
 
 def gguf(kind: str) -> Format | None:
@@ -114,6 +117,8 @@ def named(text: str) -> Format | None:
         if kind.lower() in plain.replace("-", "_") and (kind[0] in "QIT" or "gguf" in plain):
             return gguf(kind)
     words = [word for word in _split(plain) if word not in _KERNELS]
+    if any(_has_other_bits(word) for word in words):
+        return None
     for test, name in _RULES:
         if test(words, "".join(words)):
             return FORMATS[name]
@@ -124,8 +129,16 @@ def _split(text: str) -> list[str]:
     return "".join(letter if letter.isalnum() else " " for letter in text).split()
 
 
+def _has_other_bits(word: str) -> bool:
+    """Whether a word names bits that no format has: `int44` is no `int4`."""
+    found = _BITS.fullmatch(word)
+    return found is not None and any(one is not None and int(one) not in _KNOWN_BITS for one in found.groups())
+
+
 def _any(*options: str) -> _Test:
-    return lambda words, joined: any(option in words or option in joined for option in options)
+    """A number is matched whole: `int4` is not in `int44`, and `8bit` is not in `48bit`."""
+    whole = re.compile("|".join(f"{r'(?<![0-9])' * one[0].isdigit()}{re.escape(one)}(?![0-9])" for one in options))
+    return lambda words, joined: any(one in words for one in options) or whole.search(joined) is not None
 
 
 def _words(*options: str) -> _Test:

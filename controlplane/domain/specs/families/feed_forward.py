@@ -12,7 +12,7 @@ MOST_EXPERTS = 100_000
 
 def dense(fields: Fields, shape: Shape, width: int | None = None) -> FeedForward:
     """Three matrices (gate, up, down), or two where the family has no gate."""
-    width = width if width is not None else shape.intermediate
+    width = width if width is not None else shape.intermediate or fields.need(*shapes.INTERMEDIATE, least=0)
     matrices = 3 if shape.traits.gated else 2
     biased = shape.traits.mlp_bias
     if biased is None:
@@ -56,10 +56,8 @@ def routed_experts(fields: Fields, shape: Shape) -> tuple[int, int, int]:
     """How many experts, how many of them a token goes through, and the width of one."""
     count = fields.need(*shapes.EXPERTS, most=MOST_EXPERTS)
     active = fields.need(*shapes.EXPERTS_ACTIVE, most=count)
-    width = fields.number(
-        "moe_intermediate_size", "moe_ffn_hidden_size", "expert_ffn_hidden_size", "expert_intermediate_size"
-    )
-    return count, active, width or shape.intermediate
+    width = fields.number(*shapes.EXPERT_WIDTH)
+    return count, active, width or shape.intermediate or fields.need(*shapes.EXPERT_WIDTH)
 
 
 def shared_width(fields: Fields, shape: Shape, width: int) -> int:
