@@ -83,8 +83,9 @@ def test_a_node_shows_who_holds_what_of_a_card(client: Client) -> None:
 
 
 def test_a_node_shows_predicted_beside_measured_for_each_card(client: Client) -> None:
-    name = Replica.objects.get(pk="7f3ak2m9q0xd").node.name
-    page = text_of(client, f"/nodes/{name}/")
+    node = Replica.objects.get(pk="7f3ak2m9q0xd").node
+    assert node is not None
+    page = text_of(client, f"/nodes/{node.name}/")
     assert len(re.findall(r"KV cache GiB 52\.0 46\.9 −9\.8 %", page)) == 4, "once on each of its cards"
 
 
