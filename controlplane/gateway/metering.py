@@ -123,6 +123,7 @@ class Live:
         "relay",
         "replica_id",
         "series",
+        "spent",
         "ticket",
         "wants_stream",
     )
@@ -143,6 +144,8 @@ class Live:
         self.first_counted = False
         self.prompt_tokens = 0  # by the engine's own count; 0 while it gave none
         self.output_tokens = 0
+        # what it counts for once it is over, in usage and in quotas: (prompt, output) tokens; None = for nothing
+        self.spent: tuple[int, int] | None = None
 
     @property
     def was_worked_on(self) -> bool:
@@ -151,19 +154,20 @@ class Live:
         relay = self.relay
         return relay.upstream_status < 400 and (relay.outcome != "broken" or bool(self.output_tokens))
 
-    def spent(self) -> tuple[int, int] | None:
-        """Returns the (prompt, output) tokens that it counts for once it is over, in usage and in quotas; None = for
-        nothing.
+    def counted(self, prompt_tokens: int, output_tokens: int) -> None:
+        """Takes the engine's own counts, once it is over, and works out what it has `spent`.
 
         What failed counts for what the client got of it. One whose client left counts for its prompt and what had come:
         nobody shall have long answers for nothing by leaving just before their end.
         """
+        self.prompt_tokens, self.output_tokens = prompt_tokens, output_tokens
         if not self.was_worked_on:
-            return None
+            return
         ticket = self.ticket
-        if self.relay.outcome != "whole" or self.prompt_tokens or self.output_tokens:
-            return self.prompt_tokens or ticket.prompt_tokens, self.output_tokens
-        return ticket.prompt_tokens, ticket.output_tokens  # the engine counted nothing
+        if self.relay.outcome != "whole" or prompt_tokens or output_tokens:
+            self.spent = prompt_tokens or ticket.prompt_tokens, output_tokens
+        else:  # the engine counted nothing
+            self.spent = ticket.prompt_tokens, ticket.output_tokens
 
 
 @dataclass(slots=True)
@@ -221,8 +225,8 @@ class Meter:
             now.output_tokens += tokens
         if relay.outcome == "whole" and status < 400:
             _observe(now.e2e, now.seconds, "e2e", relay.ended_at - live.arrived_at)
-        live.prompt_tokens, live.output_tokens = prompt_tokens, tokens
-        spent_prompt, spent_output = live.spent() or (0, 0)
+        live.counted(prompt_tokens, tokens)
+        spent_prompt, spent_output = live.spent or (0, 0)
         now.requests += 1
         now.prompt_tokens += spent_prompt
         if failed:

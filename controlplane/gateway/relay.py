@@ -19,11 +19,11 @@ from typing import Literal
 from controlplane.domain.admission.breaker import BACK_PRESSURE, ELSEWHERE, goes_elsewhere
 from controlplane.gateway.client import Client, Headers
 from controlplane.gateway.errors import GatewayError, bad_gateway, engine_died, in_openai_shape, told_by_event
-from controlplane.lib.plain_usage import PassingUsage, usage_of
+from controlplane.gateway.plain_answer import PlainAnswer
+from controlplane.lib.plain_usage import usage_of
 from controlplane.lib.sse import EventStream, Usage
 from controlplane.lib.upstream_connection import Connection, UpstreamError
 
-PLAIN_HOLD_BYTES = 1024 * 1024  # a plain answer up to this is sent only when it is whole
 METADATA = b"metadata"  # where vLLM says what is in vectors that it sends as plain bytes, with their usage
 # what an engine that is full leaves out: its own queue is kept short, so there is room when its next request ends
 ROOM_SOON = (b"retry-after", b"1")
@@ -43,18 +43,15 @@ class Relay:
     """
 
     __slots__ = (
-        "_body",
         "_client",
         "_connection",
         "_done",
         "_headers",
-        "_held",
-        "_held_bytes",
         "_may_go_elsewhere",
         "_own_headers",
+        "_plain",
         "_stream_wanted",
         "_strip_usage",
-        "_usage",
         "_when_full",
         "at_fault",
         "elsewhere_at",
@@ -87,10 +84,7 @@ class Relay:
         self._connection: Connection | None = None
         self._done: asyncio.Future[None] | None = None
         self._headers: Headers = []
-        self._body = b""  # a plain answer that is whole
-        self._held: list[bytes] = []
-        self._held_bytes = 0
-        self._usage: PassingUsage | None = None  # of a plain answer that is too long to be held
+        self._plain = PlainAnswer()
         self.events: EventStream | None = None
         self.waits_for_client = False
         self.upstream_status = 0
@@ -114,12 +108,10 @@ class Relay:
         """Returns the engine's own count of tokens, None when it gave none."""
         if self.events is not None:
             return self.events.usage
-        if self._usage is not None:
-            return self._usage.found
         for name, value in self._headers:
             if name == METADATA:
                 return usage_of(value)
-        return usage_of(self._body)
+        return self._plain.usage() if self.upstream_status < 400 else None
 
     # -- the replica's side --------------------------------------------------------------------------------------
 
@@ -140,28 +132,18 @@ class Relay:
     def body(self, data: bytes) -> None:
         events = self.events
         if events is None:
-            self._plain(data)
-            return
-        if ERROR_EVENT in data:
-            if ENGINE_DIED in data:
-                self.at_fault = True
-                self._fail(engine_died())
+            out = self._plain.take(data)
+        else:
+            if ERROR_EVENT in data and self._is_error(data):
                 return
-            if not self.status and (told := told_by_event(data)) is not None:
-                self.upstream_status = told.status
-                self._abort()
-                if not (goes_elsewhere(told.status) and self._goes_elsewhere()):
-                    self._retell(self._full(told.status) or told)
-                return
-        out = events.feed(data)
-        if self.first_at is None and events.events:
-            self.first_at = time.monotonic()
+            out = events.feed(data)
+            if self.first_at is None and events.events:
+                self.first_at = time.monotonic()
         if not out:
             return
-        client = self._client
         if not self.status:
             self._start(None)
-        if not client.write(out):
+        if not self._client.write(out):
             self._wait_for_client()
 
     def end(self) -> None:
@@ -172,11 +154,10 @@ class Relay:
         elif self.status:
             self._client.end()
         else:
-            body = b"".join(self._held)
+            body = self._plain.whole()
             if self.upstream_status >= 400:
                 self._error(body)
                 return
-            self._body = body
             self._start(len(body))
             self._client.end(body)
         self._finish("whole")
@@ -213,6 +194,21 @@ class Relay:
         if self.outcome == "open" and not self.status and self._goes_elsewhere():
             self.failure = failure
             self._abort()
+
+    def _is_error(self, data: bytes) -> bool:
+        """Deals with an error event, which some engines begin a stream with; returns whether nothing is to be sent."""
+        if ENGINE_DIED in data:
+            self.at_fault = True
+            self._fail(engine_died())
+            return True
+        told = None if self.status else told_by_event(data)
+        if told is None:
+            return False
+        self.upstream_status = told.status
+        self._abort()
+        if not (goes_elsewhere(told.status) and self._goes_elsewhere()):
+            self._retell(self._full(told.status) or told)
+        return True
 
     def _goes_elsewhere(self) -> bool:
         """Ends the exchange where another replica is to be asked instead."""
@@ -271,21 +267,6 @@ class Relay:
     def _start(self, length: int | None) -> None:
         self.status = self.upstream_status
         self._client.start(self.status, self._headers + self._own_headers, length)
-
-    def _plain(self, data: bytes) -> None:
-        if not self.status:
-            self._held.append(data)
-            self._held_bytes += len(data)
-            if self._held_bytes <= PLAIN_HOLD_BYTES:
-                return
-            self._start(None)
-            data = b"".join(self._held)
-            self._held.clear()
-            self._usage = PassingUsage()
-        if self._usage is not None:
-            self._usage.feed(data)
-        if not self._client.write(data):
-            self._wait_for_client()
 
     def _break_off(self, error: GatewayError) -> None:
         if self.events is None:

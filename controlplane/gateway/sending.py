@@ -191,7 +191,7 @@ class Sender:
     def _learn(call: Call, live: Live) -> None:
         relay, gate = live.relay, call.gate
         if call.limits is not None:
-            call.spent = live.spent()
+            call.spent = live.spent
         broken = relay.failure is not None or relay.at_fault
         whole = relay.outcome == "whole" or broken  # else it was cut short by us or its client, which tells nothing
         gate.answered(live.replica_id, relay.upstream_status if whole else None, broken, relay.ended_at)

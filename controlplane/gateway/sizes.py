@@ -13,8 +13,8 @@ from controlplane.gateway.asks import COMPLETIONS, EMBEDDINGS, Ask
 MIXED_TOKENS = 1000  # what a picture is taken to be, whatever its bytes
 LEAST_BYTES_A_TOKEN, MOST_BYTES_A_TOKEN = 1, 12  # no vocabulary is further off with text
 SEQUENCES_MOST = 256  # of one request: as many as most engines run at once
-# what an engine gives to a plain completion that names no limit; the others go on to the model's end
 MEAN_MOVES = 0.02  # so far goes the mean to each new request; the first ones are their own mean
+# what an engine gives to a plain completion that names no limit; the others go on to the model's end
 COMPLETION_DEFAULTS = {"vllm": 16}
 
 

@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from controlplane.gateway import relay
+from controlplane.gateway import plain_answer
 from tests.gateway.conftest import Running, StartGateway, make_deployment, make_request, make_snapshot, until
 from tests.gateway.engine import DONE, LAST_CHUNK, Engine, Peer, Request, answer, chunk, event, head, plain_body
 
@@ -121,7 +121,7 @@ async def test_a_plain_answer_that_breaks_is_a_502(start_gateway: StartGateway) 
 async def test_a_long_plain_answer_that_breaks_is_cut(
     start_gateway: StartGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay, "PLAIN_HOLD_BYTES", 100)
+    monkeypatch.setattr(plain_answer, "HOLD_BYTES", 100)
 
     async def die(_: Request, peer: Peer) -> None:
         await peer.send(head(length=1000) + b"x" * 500)

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from controlplane.domain.quotas.quota import Quota
-from controlplane.gateway import relay
+from controlplane.gateway import plain_answer
 from controlplane.gateway.metering import Used
 from tests.gateway.conftest import Running, StartGateway, make_deployment, make_request, make_snapshot, until
 from tests.gateway.engine import Engine, Peer, Request, Script, head
@@ -30,7 +30,7 @@ def used(gateway: Running) -> Used:
     return one
 
 
-@pytest.mark.parametrize("held_bytes", [relay.PLAIN_HOLD_BYTES, 10_000_000])
+@pytest.mark.parametrize("held_bytes", [plain_answer.HOLD_BYTES, 10_000_000])
 @pytest.mark.parametrize(
     "fields",
     [
@@ -42,7 +42,7 @@ def used(gateway: Running) -> Used:
 async def test_a_long_answer_is_counted_whatever_stands_first(
     start_gateway: StartGateway, monkeypatch: pytest.MonkeyPatch, fields: dict, held_bytes: int
 ) -> None:
-    monkeypatch.setattr(relay, "PLAIN_HOLD_BYTES", held_bytes)
+    monkeypatch.setattr(plain_answer, "HOLD_BYTES", held_bytes)
     body = json.dumps(fields).encode()
     async with Engine(make_script(body)) as engine:
         gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))

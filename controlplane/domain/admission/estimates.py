@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from controlplane.domain.admission.quantile import High
+
 BYTES_A_TOKEN = 4.0  # English text in most vocabularies; what the model's own counts teach replaces it
 MEMORY_BYTES = 200_000.0  # so much text is remembered: old counts fade as new ones come
 FIRST_OUTPUT_TOKENS = 256  # until a model has answered a few times
 FEW = 20  # of so many the largest stands for the 95th percentile
-STEP = 0.1
 HIGH_SHARE = 0.95
 MOST_TENANTS = 10_000
 EVERYBODY_EVERY = 4  # of a tenant's answers one in so many also stands for everybody
@@ -49,40 +50,26 @@ class PromptSizes:
         self.tokens_a_byte = self.tokens_seen / self.bytes_seen
 
 
-@dataclass(slots=True)
-class _High:
-    """The running 95th percentile of one tenant's outputs."""
-
-    tokens: float = 0.0
-    count: int = 0
-
-    def learn(self, tokens: int) -> None:
-        self.count += 1
-        if self.count <= FEW:
-            self.tokens = max(self.tokens, tokens)
-        elif tokens > self.tokens:
-            self.tokens += STEP * HIGH_SHARE * max(1.0, self.tokens)
-        else:
-            self.tokens -= STEP * (1.0 - HIGH_SHARE) * self.tokens
+def _high() -> High:
+    return High(HIGH_SHARE)
 
 
 @dataclass(slots=True)
 class OutputSizes:
     """The 95th percentile of output tokens by tenant, and of all for those that are new.
 
-    It is followed by small steps, up 19 times as far as down, so that it rests where one in twenty is above it (a
-    stochastic approximation of a quantile, Robbins and Monro 1951): two numbers a tenant instead of a histogram.
+    Two or three numbers a tenant instead of a histogram: see `quantile`.
     """
 
-    everybody: _High = field(default_factory=_High)
-    by_tenant: dict[str, _High] = field(default_factory=dict)
+    everybody: High = field(default_factory=_high)
+    by_tenant: dict[str, High] = field(default_factory=dict)
 
     def high(self, tenant: str) -> int:
         """Returns how many output tokens to expect at most, nearly always."""
         own = self.by_tenant.get(tenant)
         if own is None or own.count < FEW:
             own = self.everybody
-        return int(own.tokens) + 1 if own.count >= FEW else max(FIRST_OUTPUT_TOKENS, int(own.tokens) + 1)
+        return max(0, int(own.value)) + 1 if own.count >= FEW else max(FIRST_OUTPUT_TOKENS, max(0, int(own.value)) + 1)
 
     def learn(self, tenant: str, tokens: int) -> None:
         """Takes the output of a whole answer."""
@@ -90,7 +77,7 @@ class OutputSizes:
         if own is None:
             if len(self.by_tenant) >= MOST_TENANTS:
                 del self.by_tenant[next(iter(self.by_tenant))]
-            own = self.by_tenant[tenant] = _High()
+            own = self.by_tenant[tenant] = _high()
         own.learn(tokens)
         if own.count <= FEW or own.count % EVERYBODY_EVERY == 0:
             self.everybody.learn(tokens)
