@@ -172,6 +172,26 @@ class Gates:
         live.ends_at = live.arrived_at + total_limit_s(tier, tokens)
         return live.ends_at
 
+    def _is_stalled(self, gate: Gate, replica_id: str, second: Second, sample: EngineSample, now: float) -> bool:
+        """Takes one second of a replica; returns whether it holds requests, makes no progress, and is to be left."""
+        finished = gate.finished.get(replica_id, 0)
+        moved = second.moved or finished != self._finished.get(replica_id, 0)
+        self._finished[replica_id] = finished
+        streams, plain = second.streams, second.plain
+        if gate.is_external:  # what others run may think for minutes before its first word
+            streams, plain = 0, streams + plain
+        stalled = gate.progress[replica_id].look(
+            streams=streams,
+            plain=plain,
+            moved=moved,
+            now=now,
+            longest_prompt_tokens=second.longest_prompt_tokens,
+            kv_usage=sample.kv_usage,
+            tokens_per_s=sample.tokens_per_s,
+        )
+        # a long plain answer looks like none at all; where there is no other replica it is better waited for
+        return stalled and (streams > 0 or len(gate.targets) > 1)
+
     def _look_at(
         self, gate: Gate, seconds: Mapping[str, Second], engine: Mapping[str, EngineSample], now: float
     ) -> None:
@@ -182,24 +202,7 @@ class Gates:
             second = seconds.get(replica_id) or Second()
             sample = engine.get(replica_id, NOTHING)
             series = self._meter.series.get((gate.name, replica_id))
-            finished = gate.finished.get(replica_id, 0)
-            moved = second.moved or finished != self._finished.get(replica_id, 0)
-            self._finished[replica_id] = finished
-            progress = gate.progress[replica_id]
-            streams, plain = second.streams, second.plain
-            if gate.is_external:  # what others run may think for minutes before its first word
-                streams, plain = 0, streams + plain
-            stalled = progress.look(
-                streams=streams,
-                plain=plain,
-                moved=moved,
-                now=now,
-                longest_prompt_tokens=second.longest_prompt_tokens,
-                kv_usage=sample.kv_usage,
-                tokens_per_s=sample.tokens_per_s,
-            )
-            # a long plain answer looks like none at all; where there is no other replica it is better waited for
-            if stalled and (streams or len(gate.targets) > 1):
+            if self._is_stalled(gate, replica_id, second, sample, now):
                 gate.admission.rest(replica_id, now + STALLED_REST_S)
                 self._give_up(gate, replica_id)
             cache = gate.caches.of(replica_id)
