@@ -94,6 +94,13 @@ document.addEventListener("htmx:responseError", (event) => toast(say("failed", {
 document.addEventListener("htmx:sendError", () => toast(say("offline"), "error"));
 document.addEventListener("headworks:toast", (event) => toast(event.detail.text ?? event.detail.value));
 
+// on a phone the tab of this page may lie beyond the edge
+const tab = document.querySelector(".tabs [aria-current]");
+if (tab) {
+  const beyond = tab.getBoundingClientRect().right - tab.parentElement.getBoundingClientRect().right;
+  if (beyond > 0) tab.parentElement.scrollLeft += beyond;
+}
+
 times();
 markTheme();
 setInterval(times, 1000);

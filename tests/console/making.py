@@ -206,8 +206,8 @@ COMMAND = [
 
 FACTS = {
     "engine_version": "0.32.0",
-    "weights_bytes": 67 * GIB,
-    "kv_cache_bytes": 214 * GIB,
+    "weights_bytes": int(17.7 * GIB),  # of one accelerator, as engines tell both
+    "kv_cache_bytes": int(46.9 * GIB),
     "kv_cache_tokens": 701_440,
     "kv_block_size_tokens": 16,
     "max_concurrency": 21.4,
