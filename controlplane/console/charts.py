@@ -27,7 +27,10 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One chart. `form` is how values are written, `unit` stands at the axis, `top` fixes the upper end."""
+    """One chart. `form` is how values are written, `unit` stands at the axis, `top` fixes the upper end.
+
+    `note` stands beside the title: of what the values are, where that is not everything.
+    """
 
     key: str
     title: str
@@ -36,6 +39,7 @@ class Chart:
     series: tuple[Series, ...]
     subject: str
     top: float | None = None
+    note: str = ""
 
     def plain(self) -> dict[str, Any]:
         """Returns what the script needs, as plain values."""
@@ -135,13 +139,16 @@ def _endpoint(subject: str) -> list[Chart]:
 
 
 def _tokens(subject: str) -> Chart:
-    return Chart("tokens", _("Output tokens"), "tok/s", "rate", (Series("tokens_per_s", _("now"), "tokens"),), subject)
+    """A stream's tokens come one by one; what a plain answer has is known when it ends, all of it in that second."""
+    lines = (Series("tokens_per_s", _("now"), "tokens"),)
+    return Chart("tokens", _("Output tokens"), "tok/s", "rate", lines, subject, note=_("plain answers as they end"))
 
 
 def _latencies(subject: str, ttft: tuple[Series, ...], tpot: tuple[Series, ...]) -> list[Chart]:
+    streams = _("of streams")  # a plain answer has neither: it comes whole
     return [
-        Chart("ttft", _("Time to first token, last 60 s"), "s", "latency", ttft, subject),
-        Chart("tpot", _("Time per output token, last 60 s"), "s", "latency", tpot, subject),
+        Chart("ttft", _("Time to first token, last 60 s"), "s", "latency", ttft, subject, note=streams),
+        Chart("tpot", _("Time per output token, last 60 s"), "s", "latency", tpot, subject, note=streams),
     ]
 
 

@@ -26,12 +26,13 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: `sort` is its name in the URL ("" = can't be sorted)."""
+    """A column of a table: `sort` is its name in the URL ("" = can't be sorted), `note` what the label can't say."""
 
     label: str
     sort: str = ""
     css: str = ""
     unit: str = ""
+    note: str = ""
 
 
 @dataclass(slots=True)

@@ -40,6 +40,21 @@ def test_what_the_engine_says_itself_stands_beside_what_the_gateway_measured() -
     )
 
 
+def test_latencies_of_tokens_are_said_to_be_of_streams_and_plain_answers_to_count_when_they_end() -> None:
+    making.make_fleet()
+    client = make_client("viewer")
+    for path in ("/deployments/llama-70b/", "/deployments/gpt-oss-bridge/", "/replicas/7f3ak2m9q0xd/"):
+        notes = {chart["key"]: chart["note"] for chart in charts_of(client, path)}
+        assert (notes["ttft"], notes["tpot"]) == ("of streams", "of streams"), path
+        assert notes["tokens"] == "plain answers as they end", path
+    page = client.get("/deployments/llama-70b/").content.decode()
+    tiles = re.findall(r'<div class="tile"[^>]*><dt>(T[TP][FO]T p95)</dt>.*?</div>', page)
+    assert tiles == ["TTFT p95", "TPOT p95"] and page.count("of streams, last 60 s") == 2
+    assert "those of a plain answer in the second in which it ends" in page
+    for path, heads in (("/deployments/", 1), ("/traffic/objectives/", 2)):
+        assert client.get(path).content.decode().count('title="Of streams, last 60 s"') == heads, path
+
+
 def test_every_line_is_a_field_that_samples_have() -> None:
     making.make_fleet()
     client = make_client("viewer")

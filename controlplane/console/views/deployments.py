@@ -58,7 +58,7 @@ def _columns() -> list[Column]:
         Column(_("Running"), "", "num"),
         Column(_("Waiting"), "", "num"),
         Column(_("KV"), "", "at-l", "%"),
-        Column(_("TTFT p95"), "", "num at-l", "ms"),
+        Column(_("TTFT p95"), "", "num at-l", "ms", _("Of streams, last 60 s")),
         Column(_("Last 5 min"), "", "at-xl"),
         Column(_("Changed"), "changed_at", "num at-xl"),
     ]

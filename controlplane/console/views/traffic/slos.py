@@ -46,9 +46,9 @@ def slos(request: HttpRequest) -> HttpResponse:
     columns = [
         Column(_("Deployment"), "name"),
         Column(_("TTFT, at most"), "slo__ttft_s", "num"),
-        Column(_("TTFT p95"), "", "num"),
+        Column(_("TTFT p95"), "", "num", note=_("Of streams, last 60 s")),
         Column(_("TPOT, at most"), "slo__tpot_s", "num"),
-        Column(_("TPOT p95"), "", "num"),
+        Column(_("TPOT p95"), "", "num", note=_("Of streams, last 60 s")),
         Column(_("Now")),
         Column(_("Actions"), "", "quiet"),
     ]
@@ -135,11 +135,12 @@ def _amounts() -> list[Amount]:
     return [
         Amount(
             "ttft_s", _("Time to first token"), _("s"),
-            _("From the request's arrival, waiting included. For example 1. Empty = not promised."),
+            _("Of streams, from the request's arrival, waiting included. For example 1. Empty = not promised."),
             low=0.001, high=services.TTFT_MOST_S, optional=True,
         ),
         Amount(
-            "tpot_s", _("Time per output token"), _("ms"), _("On average. For example 80. Empty = not promised."),
+            "tpot_s", _("Time per output token"), _("ms"),
+            _("Of streams, on average. For example 80. Empty = not promised."),
             low=0.1, high=services.TPOT_MOST_S * 1000, scale=0.001, optional=True,
         ),
     ]  # fmt: skip
