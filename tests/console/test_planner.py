@@ -323,3 +323,22 @@ def test_each_split_that_dropped_out_is_told_however_many_reasons_there_are() ->
     assert memory == (f"{found[24].split.label}, {found[25].split.label} and 13 more", "Too large by 25 GiB.", True)
     assert heads == (", ".join(one.split.label for one in found[39:]), "Heads / 3.", True)
     assert planner_answer.rejected(found[:2])[1] == (found[1].split.label, found[1].reason, False)
+
+
+def test_the_head_says_of_each_figure_whether_it_is_of_a_copy_or_of_all(viewer: Client) -> None:
+    question = {**LLAMA, "model": "Llama-3.1-70B-Instruct", "cards_per_node": "8", "tensor_parallel": "2"}
+    answer = viewer.post("/planner/answer/", {**question, "max_model_len": "8192", "peak_requests_per_s": "2"})
+    head, page = answer.context["head"], answer.content.decode()
+    assert head.copies == 4 and page.count("all 4:") == 4 and "of a card" in page
+    for amount in (head.tokens, head.at_once, head.at_full_length, head.output_tok_s):
+        assert amount.together == pytest.approx(4 * amount.each)
+    assert head.output_tok_s.together == answer.context["chosen"].at_load.output_tok_s
+    single = viewer.post("/planner/answer/", {**LLAMA, "cards_per_node": "1"})
+    assert "of the one copy" in single.content.decode() and "all 1" not in single.content.decode()
+
+
+def test_a_copy_with_groups_of_attention_has_the_caches_of_all_of_them(viewer: Client) -> None:
+    question = {**LLAMA, "model": "DeepSeek-V3", "gpu": "H200", "cards_per_node": "8", "max_model_len": "8192"}
+    answer = viewer.post("/planner/answer/", {**question, "attention_copies": "8", "expert_parallel": "true"})
+    assert answer.context["head"].tokens.each == 8 * answer.context["ledger"].tokens
+    assert answer.content.decode().count("of one of the 8 caches of a copy") == 3

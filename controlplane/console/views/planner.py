@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from controlplane.console import (
     planner_answer,
     planner_form,
+    planner_head,
     planner_load,
     planner_more,
     planner_upload,
@@ -158,8 +159,7 @@ def _answered(values: Values) -> dict[str, Any]:
         "rejected": planner_answer.rejected(found.ranking.rejected),
         "capacity": capacity,
         "currency": "USD" if question.price_per_hour is None else "",
-        "ceiling": found.ledger.concurrency_ceiling(found.asked.request_tokens),
-        "at_full_length": found.ledger.concurrency(found.ledger.setup.max_model_len),
+        "head": planner_head.of(found),
         "start": start,
         "new_url": planner_answer.new_deployment(start),
         "taken": planner_answer.taken(found),
