@@ -67,8 +67,8 @@ def tenant(name: str) -> Tenant:
 
 
 def keys(*, tenant: str | None = None, usable_at: datetime | None = None) -> QuerySet[ApiKey]:
-    """Returns keys with their tenant; with `usable_at` those that are neither revoked nor expired then."""
-    rows = ApiKey.objects.select_related("tenant")
+    """Returns keys with their tenant and tier; with `usable_at` those that are neither revoked nor expired then."""
+    rows = ApiKey.objects.select_related("tenant", "tier")
     if tenant:
         rows = rows.filter(tenant__name=tenant)
     if usable_at is not None:

@@ -17,6 +17,5 @@ urlpatterns = [
     path("tenants/", tenants.TenantsView.as_view()),
     path("tenants/<name:name>/", tenants.TenantView.as_view()),
     path("api-keys/", tenants.AllKeysView.as_view()),
-    path("tenants/<name:tenant>/keys/", tenants.KeysView.as_view()),
     path("tenants/<name:tenant>/keys/<number:id>/", tenants.KeyView.as_view()),
 ]

@@ -97,12 +97,13 @@ class Truth(serializers.BooleanField):
 
 
 class Words(serializers.ChoiceField):
-    """One of some words, as a JSON string."""
+    """One of some words, in a query or as a JSON string; what is none of them is told which there are."""
 
     def to_internal_value(self, data: Any) -> Any:
         """Returns the word."""
-        if not isinstance(data, str):
-            self.fail("invalid_choice", input=str(data)[:100])
+        known = [*self.choices, *([""] if self.allow_blank and "" not in self.choices else [])]
+        if not isinstance(data, str) or data not in known:
+            raise serializers.ValidationError("Use one of " + ", ".join(str(word) or '""' for word in known) + ".")
         return super().to_internal_value(data)
 
 

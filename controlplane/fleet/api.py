@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from controlplane.accounts import roles
 from controlplane.api import permissions, schema
-from controlplane.api.serializers import Facts, Labels, PageQuery, Real, StrictSerializer, Text
+from controlplane.api.serializers import Facts, Labels, PageQuery, Real, StrictSerializer, Text, Words
 from controlplane.api.views import ApiView, without_page
 from controlplane.fleet import selectors
 from controlplane.fleet.models import Accelerator, Node
@@ -98,7 +98,7 @@ class AcceleratorSerializer(serializers.Serializer[Accelerator]):
 class AcceleratorQuery(PageQuery):
     """Filters of accelerators."""
 
-    kind = serializers.ChoiceField(Accelerator.Kind.choices, required=False)
+    kind = Words(Accelerator.Kind.choices, required=False)
     free = serializers.BooleanField(required=False, help_text="Nobody has it.")
     include_gone = serializers.BooleanField(default=False, help_text="Also those that the node reports no more.")
 

@@ -7,7 +7,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api import permissions, schema
-from controlplane.api.serializers import Facts, PageQuery
+from controlplane.api.serializers import Facts, PageQuery, Words
 from controlplane.api.views import ApiView, without_page
 from controlplane.domain.access import ACCOUNT_EVENTS
 from controlplane.journal import selectors
@@ -61,7 +61,7 @@ class EventQuery(PageQuery):
         required=False, max_length=64, help_text="Ends with a dot: a family, as `deployment.`."
     )
     actor = serializers.CharField(required=False, max_length=150)
-    level = serializers.ChoiceField(["info", "warning", "error"], required=False)
+    level = Words(["info", "warning", "error"], required=False)
     since = serializers.DateTimeField(required=False)
     search = serializers.CharField(required=False, max_length=100)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from django.urls import path
 
 from controlplane.api import addresses  # noqa: F401  registers <name:…> and <number:…>
-from controlplane.traffic.api import gateway, ladders, quotas, shares, slos, tiers, usage
+from controlplane.traffic.api import gateway, keys, ladders, quotas, shares, slos, tiers, usage
 
 urlpatterns = [
     path("usage/", usage.UsageView.as_view()),
     path("tiers/", tiers.TiersView.as_view()),
     path("tiers/<name:tier>/", tiers.TierView.as_view()),
     path("deployments/<name:deployment>/tiers/<name:tier>/", tiers.DeploymentTierView.as_view()),
+    path("tenants/<name:tenant>/keys/", keys.TenantKeysView.as_view()),
     path("tenants/<name:tenant>/keys/<number:id>/tier/", tiers.KeyTierView.as_view()),
     path("quotas/", quotas.QuotasView.as_view()),
     path("tenants/<name:tenant>/quotas/<name:quota>/", quotas.QuotaView.as_view()),

@@ -91,6 +91,22 @@ def test_a_tenant_and_its_key(administrator: APIClient) -> None:
     assert administrator.get("/api/v1/tenants/demo/").json()["keys_usable"] == 1
 
 
+def test_a_key_has_its_tier_from_the_first_request_on(administrator: APIClient) -> None:
+    administrator.put("/api/v1/tenants/demo/", {})
+    made = administrator.post(KEYS, {"name": "night", "tier": "batch"})
+    key = made.json()["key"]
+    assert (made.status_code, key["tier"]) == (201, "batch")
+    assert administrator.get(f"{KEYS}{key['id']}/tier/").json()["tier"] == "batch"
+    assert administrator.post(KEYS, {"name": "app"}).json()["key"]["tier"] == "standard"
+    assert [row["tier"] for row in administrator.get(KEYS).json()["results"]] == ["batch", "standard"]
+
+
+def test_no_key_is_made_for_a_tier_that_there_is_not(administrator: APIClient) -> None:
+    administrator.put("/api/v1/tenants/demo/", {})
+    assert "tier" in error(administrator.post(KEYS, {"name": "app", "tier": "gold"}))["details"]["fields"]
+    assert not ApiKey.objects.exists()
+
+
 def test_a_key_for_deployments_that_are_not_there_is_refused(administrator: APIClient) -> None:
     administrator.put("/api/v1/tenants/demo/", {})
     make_deployment()

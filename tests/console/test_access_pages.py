@@ -23,6 +23,18 @@ def test_a_new_key_is_shown_once() -> None:
     assert secret[1] not in client.get("/access/keys/").content.decode()
 
 
+def test_the_tier_of_a_new_key_is_chosen_in_its_form() -> None:
+    client = make_client()
+    making.make_tenant("search")
+    form = client.get("/access/keys/new/", headers=HX).content.decode()
+    assert '<option value="standard" selected>Standard</option>' in form and "&quot;tier&quot;: &quot;standard" in form
+    client.post("/access/keys/new/", {"name": "night", "tenant": "search", "tier": "batch"}, headers=HX)
+    assert ApiKey.objects.get(name="night").tier.tier == "batch"
+    refused = client.post("/access/keys/new/", {"name": "odd", "tenant": "search", "tier": "gold"}, headers=HX)
+    assert refused.status_code == 422 and "Use one of interactive, standard, batch." in refused.content.decode()
+    assert not ApiKey.objects.filter(name="odd").exists()
+
+
 def test_a_key_is_revoked_for_ever() -> None:
     key = making.make_key(making.make_tenant("search"))
     make_client().post(f"/access/keys/search/{key.pk}/do/revoke/", headers=HX)

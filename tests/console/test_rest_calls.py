@@ -98,7 +98,7 @@ def test_a_call_follows_the_form_and_names_every_field() -> None:
         "/nodes/gpu-01/do/drain/": ({"reason": "fan"}, {"reason": "fan"}),
         "/access/keys/new/": (
             {"name": "ci", "tenant": "chatbot", "deployment": "llama-70b"},
-            {"name": "ci", "deployments": ["llama-70b"], "expires_at": None},
+            {"name": "ci", "tier": "standard", "deployments": ["llama-70b"], "expires_at": None},
         ),
         "/access/tokens/new/": (
             {"name": "ci", "user": "bob", "role": "viewer"},

@@ -48,7 +48,7 @@ class UserBody(StrictSerializer):
 class UserQuery(PageQuery):
     """Filters of users."""
 
-    role = serializers.ChoiceField(Role.choices, required=False)
+    role = Words(Role.choices, required=False)
     is_active = serializers.BooleanField(required=False)
     search = serializers.CharField(required=False, max_length=100)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.utils import timezone
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -15,6 +13,7 @@ from controlplane.accounts.services import keys, tenants
 from controlplane.api import permissions, schema
 from controlplane.api.serializers import PageQuery, StrictSerializer, Text
 from controlplane.api.views import ApiView, without_page
+from controlplane.domain.admission.tiers import STANDARD
 
 READ_AND_ADMINISTER: permissions.Roles = {
     "GET": "viewer",
@@ -56,6 +55,7 @@ class KeySerializer(serializers.Serializer[ApiKey]):
     tenant = serializers.CharField(source="tenant.name")
     name = serializers.CharField()
     prefix = serializers.CharField(help_text="How it begins, to recognise it.")
+    tier = serializers.SerializerMethodField(help_text="Of all requests with it: `PUT …/tier/` says another one.")
     deployments = serializers.ListField(
         child=serializers.CharField(), allow_null=True, help_text="Names of those it may use; null = all."
     )
@@ -63,22 +63,10 @@ class KeySerializer(serializers.Serializer[ApiKey]):
     expires_at = serializers.DateTimeField(allow_null=True)
     revoked_at = serializers.DateTimeField(allow_null=True)
 
-
-class NewKeySerializer(serializers.Serializer[Any]):
-    """A key that was just made, with its text, which is shown this once."""
-
-    key = KeySerializer()
-    secret = serializers.CharField()
-
-
-class KeyBody(StrictSerializer):
-    """A key to be made."""
-
-    name = Text(max_length=100)
-    deployments = serializers.ListField(
-        child=Text(max_length=63), default=None, allow_null=True, max_length=1000, help_text="null = all."
-    )
-    expires_at = serializers.DateTimeField(default=None, allow_null=True)
+    def get_tier(self, row: ApiKey) -> str:
+        """Returns its tier, which the rules of traffic keep where it is not the standard one."""
+        kept = getattr(row, "tier", None)
+        return str(kept.tier) if kept else STANDARD.name
 
 
 class TenantsView(ApiView):
@@ -142,7 +130,7 @@ class AllKeysView(ApiView):
 
 
 class KeysView(ApiView):
-    """The keys of one tenant."""
+    """The keys of one tenant; `traffic`, which knows the tiers, adds how one is made."""
 
     roles = READ_AND_ADMINISTER
 
@@ -152,12 +140,6 @@ class KeysView(ApiView):
         query = self.query(PageQuery)
         rows = selectors.keys(tenant=selectors.tenant(tenant).name)
         return self.page(rows, KeySerializer, order=("id",), query=query)
-
-    @schema.acts("create_key", NewKeySerializer, KeyBody, 201, conditional=False)
-    def post(self, request: Request, tenant: str) -> Response:
-        """Makes a key. Its text is in this answer and never again."""
-        key, secret = keys.create(actor=roles.acting(request), tenant=tenant, **self.body(KeyBody))
-        return Response(NewKeySerializer({"key": key, "secret": secret}).data, status=201)
 
 
 class KeyView(ApiView):

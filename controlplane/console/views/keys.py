@@ -15,7 +15,10 @@ from controlplane.console.dialogs import Dialog, Field, Values, ask, leave, pick
 from controlplane.console.guard import ASKS, actor, page
 from controlplane.console.lists import Column, listing, params_of
 from controlplane.console.views.access import expiry, expiry_text, show, show_secret, validity
+from controlplane.console.views.traffic.key_tiers import tier_field
 from controlplane.deployments.models import Deployment
+from controlplane.traffic import owners
+from controlplane.traffic.services import new_keys
 
 _TENANT_CHIPS = 12
 
@@ -26,7 +29,6 @@ def keys(request: HttpRequest) -> HttpResponse:
     params = params_of(request, ("tenant", "use"))
     now = timezone.now()
     rows = selectors.keys(tenant=params.get("tenant"), usable_at=now if params.get("use") == "usable" else None)
-    rows = rows.select_related("tenant", "tier")
     if "q" in params:
         rows = rows.filter(name__icontains=params["q"])
     columns = [
@@ -57,10 +59,11 @@ def new(request: HttpRequest) -> HttpResponse:
 
     def do(values: Values) -> HttpResponse:
         only = values.get("deployment", "")
-        key, secret = services.create(
+        key, secret = new_keys.create(
             actor=actor(request),
             tenant=values.get("tenant", ""),
             name=values.get("name", "").strip(),
+            tier=values.get("tier", owners.STANDARD),
             deployments=[only] if only else None,
             expires_at=expiry(values),
         )
@@ -72,16 +75,19 @@ def new(request: HttpRequest) -> HttpResponse:
 def _new_dialog(values: Values) -> Dialog:
     deployments = Deployment.objects.filter(deleted_at=None).order_by("name").values_list("name", flat=True)
     tenant, only = values.get("tenant", ""), values.get("deployment", "")
+    tier = values.get("tier", owners.STANDARD)
     fields = [
         Field("name", _("Name"), value=values.get("name", ""), required=True, help=_("Where it is used.")),
         pick("tenant", _("Tenant"), tenant, selectors.tenants().values_list("name", flat=True)),
         pick("deployment", _("Deployment"), only, deployments, every=_("Every deployment")),
+        tier_field(tier),
         validity(values),
     ]
     if not tenant and fields[1].choices:
         tenant = fields[1].choices[0][0]
     body = {
         "name": values.get("name") or "NAME",
+        "tier": tier,
         "deployments": [only] if only else None,
         "expires_at": expiry_text(values),
     }

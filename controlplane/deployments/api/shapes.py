@@ -111,8 +111,8 @@ class DeploymentBody(StrictSerializer):
 class DeploymentQuery(PageQuery):
     """Filters of deployments."""
 
-    status = serializers.ChoiceField(selectors.STATUSES, required=False, source="state")
-    engine = serializers.ChoiceField(Engine.choices, required=False)
+    status = Words(selectors.STATUSES, required=False, source="state")
+    engine = Words(Engine.choices, required=False)
     pool = serializers.CharField(required=False, max_length=63)
     search = serializers.CharField(required=False, max_length=100, help_text="Part of a deployment's or model's name.")
 
@@ -191,7 +191,7 @@ class ReplicaQuery(PageQuery):
 
     deployment = serializers.CharField(required=False, max_length=63)
     node = serializers.CharField(required=False, max_length=63)
-    state = serializers.ChoiceField(ReplicaState.choices, required=False)
+    state = Words(ReplicaState.choices, required=False)
     include_ended = serializers.BooleanField(default=False)
 
 

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api import permissions, schema
-from controlplane.api.serializers import PageQuery
+from controlplane.api.serializers import PageQuery, Words
 from controlplane.api.views import ApiView, without_page
 from controlplane.traffic import selectors
 
@@ -30,7 +30,7 @@ class UsageSerializer(serializers.Serializer[dict[str, Any]]):
 class UsageQuery(PageQuery):
     """How to sum up, and what."""
 
-    step = serializers.ChoiceField(["hour", "day"], default="hour")
+    step = Words(["hour", "day"], default="hour")
     by = serializers.CharField(
         default=",".join(selectors.GROUPS), max_length=100, help_text="Groups: `tenant`, `key_id`, `deployment`."
     )

@@ -31,16 +31,21 @@ def edit(request: HttpRequest, tenant: str, key_id: int) -> HttpResponse:
 
     def build(values: Values) -> Dialog:
         tier = values.get("tier", row.tier)
-        choices = tuple((one, traffic_words.tier(one)) for one in owners.TIERS)
-        help_text = _("Interactive waits least and goes first, batch waits longest and goes last.")
         return Dialog(
             _("Tier of key %(name)s") % {"name": name},
             _("Save"),
             [_("All requests with this key belong to the tier; a client can't choose it.")],
-            [Field("tier", _("Tier"), "select", tier, help_text, choices=choices, required=True, full=True)],
+            [tier_field(tier)],
             rest.call("PUT", f"tenants/{tenant}/keys/{key_id}/tier/", {"tier": tier}, version=row.version),
             back=reverse("keys"),
             version=row.version,
         )
 
     return ask(request, build, do)
+
+
+def tier_field(tier: str) -> Field:
+    """Returns the menu of tiers, with what they mean."""
+    choices = tuple((one, traffic_words.tier(one)) for one in owners.TIERS)
+    help_text = _("Interactive waits least and goes first, batch waits longest and goes last.")
+    return Field("tier", _("Tier"), "select", tier, help_text, choices=choices, required=True, full=True)
