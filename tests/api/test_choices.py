@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 
 from controlplane.api.serializers import StrictSerializer
 from tests.api.calling import error
-from tests.api.world import make_deployment
+from tests.deployments.making import make_deployment
 
 
 def every(kind: type[Any]) -> Iterator[type[Any]]:
