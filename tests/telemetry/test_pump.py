@@ -8,19 +8,23 @@ from channels.layers import get_channel_layer
 
 from controlplane.lib import keys, valkey
 from controlplane.telemetry import pump
-from controlplane.telemetry.pump import LEASE, Pump
-from controlplane.telemetry.services import notify
+from controlplane.telemetry.pump import Pump
 
 pytestmark = pytest.mark.services
 
+# A console that tests in a browser started ticks on the same Valkey until the session ends: these tick for themselves.
+LEASE, TICKS = "tick-of-this-test", "ticks-of-this-test"
+
 
 @pytest.fixture
-async def channel(valkey_server: str) -> AsyncIterator[str]:
+async def channel(valkey_server: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
+    monkeypatch.setattr(pump, "LEASE", LEASE)
+    monkeypatch.setattr(pump, "TICKS", TICKS)
     layer = get_channel_layer()
     name = await layer.new_channel()
-    await layer.group_add(notify.TICKS, name)
+    await layer.group_add(TICKS, name)
     yield name
-    await layer.group_discard(notify.TICKS, name)
+    await layer.group_discard(TICKS, name)
     await layer.flush()
 
 
