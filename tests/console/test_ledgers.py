@@ -38,6 +38,15 @@ def test_a_replica_shows_predicted_beside_measured_with_the_error(client: Client
     assert "needs 72.8 GiB, 6.3 of 79.2 free" in page
 
 
+@pytest.mark.parametrize(("fits", "word"), [(True, "Fits"), (False, "Does not fit"), (None, "Not known")])
+def test_a_verdict_begins_with_whether_it_fits(client: Client, fits: bool | None, word: str) -> None:
+    row = LedgerRow.objects.get(replica="7f3ak2m9q0xd")
+    row.predicted["fits"] = fits
+    row.save()
+    for path in ("/replicas/7f3ak2m9q0xd/", "/deployments/llama-70b/ledger/"):
+        assert f"Verdict {word} 2.50 GiB for one request" in text_of(client, path), path
+
+
 def test_a_replica_without_a_ledger_says_so(client: Client) -> None:
     LedgerRow.objects.all().delete()
     assert "It was not placed yet, so nothing was predicted." in text_of(client, "/replicas/7f3ak2m9q0xd/")

@@ -185,6 +185,17 @@ def test_steps_of_a_ladder_are_added_moved_removed_and_taken_back() -> None:
     assert take_back(client, note) == 204 and Ladder.objects.filter(deployment__name="smollm2").exists()
 
 
+def test_the_head_of_a_deployment_says_that_its_ladder_is_climbed() -> None:
+    client = make_client("viewer")
+    assert "Ladder step" not in client.get("/deployments/llama-70b/").content.decode()
+    making_traffic.tell("llama-70b", "smollm2")
+    for path in ("/deployments/llama-70b/", "/deployments/llama-70b/journal/", "/deployments/llama-70b/head/"):
+        page = client.get(path).content.decode()
+        assert 'class="state state-degraded ' in page and "Ladder step 1 of 3</span></a>" in page
+        assert '<div class="object" data-poll="5">' in page, "it is asked again while there is a ladder"
+    assert "Ladder step" not in client.get("/deployments/smollm2/").content.decode()
+
+
 def test_a_price_and_the_tier_of_a_key_are_set_and_taken_back() -> None:
     client = make_client()
     fields = {"deployment": "smollm2", "prompt_per_million": "0.15", "completion_per_million": "0.6"}

@@ -15,6 +15,7 @@ from controlplane.console.guard import is_fragment, page
 from controlplane.console.lists import listing, params_of
 from controlplane.console.views.journal import event_list
 from controlplane.console.views.replicas import log_lines, replica_columns
+from controlplane.console.views.traffic.common import now
 from controlplane.deployments import selectors
 from controlplane.deployments.models import Deployment, Engine, Replica, ReplicaState
 from controlplane.deployments.services import freeze
@@ -166,6 +167,7 @@ def context_of(deployment: Deployment, tab: str) -> dict[str, Any]:
         "subject": f"deployment:{name}",
         "failed": _newest_failure(deployment),
         "all_frozen": freeze.is_frozen(),
+        "gateway_now": now().get(name),
     }
 
 

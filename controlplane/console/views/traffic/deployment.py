@@ -8,7 +8,6 @@ from django.shortcuts import render
 from controlplane.accounts.models import ApiKey
 from controlplane.console.guard import page
 from controlplane.console.views.deployment import context_of
-from controlplane.console.views.traffic.common import now
 from controlplane.deployments import selectors
 from controlplane.traffic import rule_selectors, tiers_in_force
 
@@ -23,8 +22,8 @@ def traffic(request: HttpRequest, name: str) -> HttpResponse:
     quotas = list(rule_selectors.quotas(deployment=name)[:_ROWS])
     keys = ApiKey.objects.filter(pk__in={row.key_id for row in quotas if row.key_id}).values_list("pk", "name")
     ladder = rule_selectors.ladders().filter(deployment__name=name).first()
-    context = {
-        **context_of(deployment, "traffic"),
+    context = context_of(deployment, "traffic")
+    context |= {
         "tiers": tiers_in_force.of(name),
         "shares": shares,
         "sold": sum(row.guaranteed for row in shares),
@@ -33,6 +32,6 @@ def traffic(request: HttpRequest, name: str) -> HttpResponse:
         "price": rule_selectors.prices().filter(deployment__name=name).first(),
         "slo": rule_selectors.slos().filter(deployment__name=name).first(),
         "steps": ladder.steps if ladder else [],
-        "state": now().get(name),
+        "state": context["gateway_now"],
     }
     return render(request, "deployment/traffic.html", context)
