@@ -11,7 +11,7 @@ from controlplane.domain.errors import RefusedError
 from controlplane.domain.footprint import card_formats, cards, engine_rules, launchers, widths
 from controlplane.domain.footprint.cards import Card
 from controlplane.domain.footprint.engine_rules import EngineRules, Version
-from controlplane.domain.ledger import result, setup
+from controlplane.domain.ledger import one_request, result, setup
 from controlplane.domain.ledger.corrections import NO_CORRECTION, Correction
 from controlplane.domain.ledger.result import Ledger
 from controlplane.domain.ledger.setup import Setup, Wishes
@@ -58,7 +58,8 @@ def _with_smaller_batch(asked: Setup, ledger: Ledger) -> Setup | None:
     Sampling for 1024 requests with a large vocabulary takes 5 to 10 GiB: who fills a card with weights lowers it.
     """
     given = asked.wishes.max_num_seqs is not None or asked.max_num_seqs <= _USUAL_SEQUENCES
-    if given or ledger.budget.capped or ledger.verdict.fits is not False:
+    never = ledger.verdict.reason in one_request.NEVER_STARTS
+    if given or never or ledger.budget.capped or ledger.verdict.fits is not False:
         return None
     note = f"With {asked.max_num_seqs} requests at once the cache is too small; {_USUAL_SEQUENCES} were taken."
     wishes = replace(asked.wishes, max_num_seqs=_USUAL_SEQUENCES, notes=(*asked.wishes.notes, note))

@@ -216,6 +216,14 @@ def test_further_arguments_count() -> None:
         assert known(make_spec(settings={"extra_args": odd})).ledger.verdict.fits
 
 
+def test_a_length_beyond_the_models_own_is_refused_at_any_placement_unless_its_config_is_overridden() -> None:
+    longer = {"max_model_len": 400_000, "kv_cache_dtype": "fp8"}
+    asked = ledgers.asked(None, make_spec(settings=longer), H100)
+    assert "vLLM does not start with it" in asked.refusal
+    override = "--hf-overrides.max_position_embeddings 400000"
+    assert ledgers.asked(None, make_spec(settings=longer | {"extra_args": override}), H100).refusal == ""
+
+
 def test_the_mean_request_comes_from_usage() -> None:
     assert mean_request.tokens("chat") is None
     UsageMinute.objects.create(

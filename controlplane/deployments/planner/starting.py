@@ -107,13 +107,6 @@ def _beyond_limits(answer: Answer, replicas: int) -> str:
             f"{replicas} replicas are more than the {MAX_REPLICAS} that one deployment may have: plan for a part of "
             "the load, or with larger replicas."
         )
-    setup = answer.ledger.setup
-    longest = setup.model.max_position_embeddings
-    if longest is not None and setup.max_model_len > longest:
-        return (
-            f"max_model_len {setup.max_model_len} is more than the {longest} tokens that this model has: the engine "
-            "refuses to start."
-        )
     return ""
 
 

@@ -211,6 +211,7 @@ def _wishes(settings: Mapping[str, SettingValue], spec: Mapping[str, Any], make:
         adapters=_adapters(extra),
         adapter_rank=int(_float(extra.get("max-lora-rank")) or 16),
         mean_request_tokens=mean,
+        overrides_config=any(name.startswith(("hf-overrides", "rope-scaling")) for name in extra),
     )
 
 

@@ -42,10 +42,12 @@ def give(setup: Setup, budget: Budget, layout: KvLayout) -> tuple[Advice, ...]:
     if total and available is not None:
         found.extend(_shares(setup, budget, total, available))
     limit = setup.model.max_position_embeddings
-    if setup.length_was_given and limit is not None and setup.max_model_len > limit:
+    beyond = setup.length_was_given and limit is not None and setup.max_model_len > limit
+    if beyond and not setup.length_is_beyond_model:
+        whose = "config.json, as far as it is known here," if setup.model.length_is_own else "its base"
         sentence = (
-            f"max_model_len {setup.max_model_len} is more than the model's own limit of {limit}: vLLM does not start "
-            f"with it. Set at most {limit}."
+            f"max_model_len {setup.max_model_len} is more than the {limit} tokens that {whose} allows: where the "
+            "files of this model say no more either, vLLM does not start with it."
         )
         found.append(Advice("length_beyond_model", "max_model_len", sentence))
     mean = setup.wishes.mean_request_tokens

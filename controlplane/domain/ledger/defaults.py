@@ -34,8 +34,6 @@ def length(model: ModelFacts, rules: EngineRules, given: int | None, notes: list
         why = "the model's own limit" if limit else "a usual limit"
         notes.append(f"max_model_len is not given; {limit or _USUAL_LENGTH} was taken, {why}.")
         return limit or _USUAL_LENGTH
-    if limit is not None and given > limit:
-        notes.append(f"max_model_len {given} is more than the model's own limit of {limit}: engines refuse it unasked.")
     return given
 
 

@@ -16,9 +16,10 @@ _CPU_BLOCK_TOKENS = 128
 _PLAIN_BITS = 16
 _SHORTEST_LENGTH = 2048  # nobody serves shorter contexts: a length that was not given is not shortened below it
 Reason = Literal[
-    "fits", "unknown", "precision", "widths", "weights", "free_memory", "no_room_for_cache", "one_request", "cap"
-]
-NEVER_STARTS: tuple[Reason, ...] = ("precision", "widths")  # however much memory there is
+    "fits", "unknown", "length", "precision", "widths", "weights", "free_memory", "no_room_for_cache", "one_request",
+    "cap",
+]  # fmt: skip
+NEVER_STARTS: tuple[Reason, ...] = ("length", "precision", "widths")  # however much memory there is
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,8 @@ def decide(setup: Setup, budget: Budget, layout: KvLayout) -> Verdict:
 
 
 def _decide(setup: Setup, budget: Budget, layout: KvLayout) -> Verdict:
+    if setup.length_is_beyond_model:
+        return Verdict(False, "length", _beyond_model(setup))
     refused = card_formats.refusal(setup.precision, setup.model.family, setup.card.facts, setup.rules)
     if refused:
         return Verdict(False, "precision", refused)
@@ -116,6 +119,16 @@ def _decide(setup: Setup, budget: Budget, layout: KvLayout) -> Verdict:
         rest = f"{usable} GiB are left for the cache beside one block of {block} MiB that the engine holds back"
         return Verdict(True, "fits", f"{compared}; {rest}.")
     return Verdict(True, "fits", f"{compared}; {usable} GiB are left for the cache.")
+
+
+def _beyond_model(setup: Setup) -> str:
+    """What vLLM says of all versions from 0.6 on before it loads anything, and the ways out of it."""
+    limit = setup.model.max_position_embeddings
+    return (
+        f"max_model_len {setup.max_model_len} is more than the {limit} tokens that the model's config.json allows: "
+        f"vLLM does not start with it. Set at most {limit}; or, where the model was made for rope scaling, give that "
+        "with --hf-overrides. VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 lets it start with answers that may be nonsense."
+    )
 
 
 def _beyond_cache(setup: Setup, available_bytes: int, layout: KvLayout) -> Verdict | None:

@@ -54,7 +54,8 @@ class Ledger:
         """The longest length that fits, at most what the model or the set-up allows."""
         if self.budget.available_bytes is None:
             return None
-        bound = max(self.setup.max_model_len, self.setup.model.max_position_embeddings or 0)
+        limit = self.setup.model.max_position_embeddings or 0
+        bound = limit if self.setup.length_is_beyond_model else max(self.setup.max_model_len, limit)
         return self.checked.longest_tokens(self.budget.available_bytes, bound)
 
     def concurrency(self, length_tokens: int) -> float | None:

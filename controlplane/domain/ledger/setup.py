@@ -44,6 +44,7 @@ class Wishes:
     reserve_bytes: int = 0  # that a deployment wants to stay free
     free_bytes: int | None = None  # on the card before the engine starts, where it was seen
     mean_request_tokens: int | None = None  # prompt and answer, of the requests that are expected
+    overrides_config: bool = False  # fields of config.json are overridden, so its limit of lengths may be another
     notes: tuple[str, ...] = ()  # why some of these were set by somebody else than the caller
     ranks_must_be_known: bool = True  # False: without tensor_parallel, weights beyond one card decide nothing
     length_must_fit: bool = True  # False: a length that was not given may be shortened to what fits
@@ -82,6 +83,13 @@ class Setup:
     def length_was_given(self) -> bool:
         """Whether max_model_len was asked for, so that the engine refuses to start rather than shorten it."""
         return self.wishes.max_model_len is not None
+
+    @property
+    def length_is_beyond_model(self) -> bool:
+        """Whether the engine refuses max_model_len, because the model's config.json allows less."""
+        limit = self.model.max_position_embeddings
+        sure = self.model.length_is_own and not self.wishes.overrides_config
+        return sure and limit is not None and self.length_was_given and self.max_model_len > limit
 
     @property
     def layers(self) -> tuple[Layers, ...]:

@@ -17,7 +17,8 @@ from controlplane.domain.specs.precision import Precision
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """`code`: heads, layers, experts, precision, widths, across_nodes, no_link, no_room, memory, needless_pipeline."""
+    """`code`: heads, layers, experts, length, precision, widths, across_nodes, no_link, no_room, memory,
+    needless_pipeline."""
 
     split: Split
     code: str

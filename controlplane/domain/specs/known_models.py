@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 
 from controlplane.domain.specs import config_json, formats
 from controlplane.domain.specs.families import purpose
-from controlplane.domain.specs.known import deepseek, direct, hybrid, llama, more, other, qwen
+from controlplane.domain.specs.known import base_lengths, deepseek, direct, hybrid, llama, more, other, qwen
 from controlplane.domain.specs.known.row import Config
 from controlplane.domain.specs.model import ModelFacts
 
@@ -165,7 +165,10 @@ def _find(name: str) -> ModelFacts | None:
             assumptions += ("NVIDIA's FP8 and NVFP4 files ask for a cache in FP8, as those that are known do.",)
     elif "quantization_config" in config and any(word in ("bf16", "fp16") for word in _all_words(name)):
         facts = replace(facts, quantization=None)
-    return replace(facts, name=name.strip(), assumptions=assumptions)
+    own_length = base_lengths.of(published, frozenset(_TUNES) & frozenset(_all_words(name))) if exact else None
+    if own_length is not None:
+        facts = replace(facts, max_position_embeddings=own_length)
+    return replace(facts, name=name.strip(), assumptions=assumptions, length_is_own=exact)
 
 
 @cache

@@ -7,15 +7,16 @@ import pytest
 
 from controlplane.domain.ledger import advice, result
 from controlplane.domain.ledger.advice import Advice, Starting
-from tests.domain.ledger.setups import GIB, make_setup
+from controlplane.domain.specs.model import ModelFacts
+from tests.domain.ledger.setups import GIB, make_model, make_setup
 
 
-def advices(**wishes: Any) -> tuple[Advice, ...]:
-    return result.work_out(make_setup(**wishes)).advice
+def advices(model: ModelFacts | None = None, **wishes: Any) -> tuple[Advice, ...]:
+    return result.work_out(make_setup(model, **wishes)).advice
 
 
-def codes(**wishes: Any) -> set[str]:
-    return {given.code for given in advices(**wishes)}
+def codes(model: ModelFacts | None = None, **wishes: Any) -> set[str]:
+    return {given.code for given in advices(model, **wishes)}
 
 
 def test_a_large_cap_is_risky_while_activations_are_unknown() -> None:
@@ -95,9 +96,12 @@ def test_before_a_placement_the_cards_on_which_others_start_are_counted() -> Non
     assert advice.would_wait([], 8) == ()
 
 
-def test_a_length_beyond_the_model_is_told() -> None:
-    assert "length_beyond_model" in codes(max_model_len=1_000_000)
-    assert "length_beyond_model" not in codes(max_model_len=8192)
+def test_a_length_beyond_what_is_known_of_the_model_is_told_where_it_may_be_more() -> None:
+    tune = make_model(length_is_own=False)
+    assert "length_beyond_model" in codes(tune, max_model_len=1_000_000)
+    assert "length_beyond_model" in codes(max_model_len=1_000_000, overrides_config=True)
+    assert "length_beyond_model" not in codes(tune, max_model_len=8192)
+    assert "length_beyond_model" not in codes(max_model_len=1_000_000)  # refused outright, and the verdict says so
 
 
 def test_a_cap_beyond_the_card_is_told_as_that() -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.domain.footprint.cards import Card
 from controlplane.domain.ledger import result
 from controlplane.domain.specs.model import ModelFacts
 from tests.domain.ledger.setups import (
@@ -19,7 +20,12 @@ from tests.domain.ledger.setups import (
     make_window_model,
 )
 
-MODELS = [make_model(), make_window_model(), make_state_model(), make_latent_model()]
+MODELS = [
+    make_model(max_position_embeddings=None),
+    make_window_model(),
+    make_state_model(max_position_embeddings=None),
+    make_latent_model(),
+]
 
 
 def test_what_fits_says_by_which_sum() -> None:
@@ -33,6 +39,26 @@ def test_too_long_a_request_is_refused_with_the_longest_that_fits() -> None:
     assert (ledger.verdict.fits, ledger.verdict.reason) == (False, "one_request")
     assert ledger.longest_tokens is not None
     assert 20_000 < ledger.longest_tokens < 40_000
+
+
+@pytest.mark.parametrize("version", ["0.6.3", "0.11.0", "0.32.0"])
+@pytest.mark.parametrize("card", [make_card(), make_card(None, "")])
+def test_a_length_beyond_the_models_own_is_refused_as_engines_do_whatever_the_memory(version: str, card: Card) -> None:
+    ledger = result.work_out(make_setup(version=version, card=card, max_model_len=131073, kv_cap_bytes=40 * GIB))
+    assert (ledger.verdict.fits, ledger.verdict.reason) == (False, "length")
+    assert "max_model_len 131073 is more than the 131072 tokens" in ledger.verdict.sentence
+    assert "Set at most 131072" in ledger.verdict.sentence
+    assert ledger.longest_tokens == 131072
+    assert result.work_out(make_setup(version=version, max_model_len=131072)).verdict.fits
+
+
+@pytest.mark.parametrize(
+    ("model", "wishes"),
+    [(make_model(length_is_own=False), {}), (make_model(), {"overrides_config": True}),
+     (make_model(max_position_embeddings=None), {})],
+)  # fmt: skip
+def test_a_length_is_not_refused_where_the_models_own_is_not_known(model: ModelFacts, wishes: dict[str, Any]) -> None:
+    assert result.work_out(make_setup(model, max_model_len=140_000, **wishes)).verdict.fits
 
 
 def test_weights_that_are_larger_than_the_card_are_refused_first() -> None:

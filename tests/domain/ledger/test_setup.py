@@ -26,8 +26,10 @@ def test_what_is_given_is_not_noted() -> None:
     assert found.assumptions == ()
 
 
-def test_a_length_beyond_the_models_own_limit_is_noted() -> None:
-    assert any("own limit of 131072" in note for note in make_setup(max_model_len=200_000).assumptions)
+def test_a_length_beyond_the_models_own_limit_is_told_apart_from_one_that_a_tune_may_have() -> None:
+    assert make_setup(max_model_len=200_000).length_is_beyond_model
+    assert not make_setup(max_model_len=131_072).length_is_beyond_model
+    assert not make_setup(make_model(length_is_own=False), max_model_len=200_000).length_is_beyond_model
 
 
 def test_ranks_must_divide_the_heads() -> None:

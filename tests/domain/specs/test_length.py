@@ -81,9 +81,8 @@ def test_engines_before_0_32_scale_yarn_themselves() -> None:
 
 def test_under_yarn_a_long_length_is_no_breach_in_engines_that_scale_it() -> None:
     model = read(max_position_embeddings=40960, rope_scaling=YARN)
-    told = {version: " ".join(start(model, version, 131072).assumptions) for version in ("0.19.0", "0.32.0")}
-    assert "own limit of 40960" in told["0.32.0"]
-    assert "own limit" not in told["0.19.0"]
+    assert start(model, "0.32.0", 131072).length_is_beyond_model
+    assert not start(model, "0.19.0", 131072).length_is_beyond_model
 
 
 def test_under_longrope_a_length_that_is_not_given_is_the_short_one_since_0_11_1() -> None:
@@ -92,6 +91,22 @@ def test_under_longrope_a_length_that_is_not_given_is_the_short_one_since_0_11_1
     assert start(model, "0.11.1").max_model_len == 4096
     assert start(model, "0.10.2").max_model_len == 131072
     assert start(model, "0.11.1", 100_000).max_model_len == 100_000
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "own"),
+    [
+        ("Qwen/Qwen2.5-7B-Instruct", 32768, True), ("Qwen/Qwen2.5-7B", 131072, True),
+        ("Qwen/Qwen2.5-7B-Instruct-AWQ", 32768, True), ("Qwen/Qwen2.5-7B-Instruct-1M", 32768, False),
+        ("Qwen/Qwen3-8B-Base", 32768, True), ("Qwen/Qwen3-8B", 40960, True), ("Qwen/Qwen2.5-3B", 32768, True),
+        ("acme/Llama-3-8B-Instruct-262k", 8192, False), ("mistralai/Mistral-Small-24B-Instruct-2501", 32768, True),
+        ("mistralai/Devstral-Small-2-24B-Instruct-2512", 393216, True),
+    ],
+)  # fmt: skip
+def test_limits_are_of_the_name_itself_a_tune_may_have_another(name: str, limit: int, own: bool) -> None:
+    facts = known_models.find(name)
+    assert facts is not None
+    assert (facts.max_position_embeddings, facts.length_is_own) == (limit, own)
 
 
 def test_a_config_without_any_limit_is_served_with_2048_tokens() -> None:

@@ -128,13 +128,15 @@ MODELS: dict[str, Config] = {
     "Mistral-Nemo-2407": row("mistral", 5120, 14336, 40, 32, 8, 131072, head_dim=128, sliding_window=None, **_128K),
     "Mistral-Small-2409": _SMALL_22B,
     "Codestral-22B-v0.1": _SMALL_22B,
-    "Mistral-Small-24B-2501": _SMALL_24B,
+    "Mistral-Small-24B-2501": changed(_SMALL_24B, max_position_embeddings=32768),
     "Mistral-Small-3.1-24B-2503": _SMALL_31,
     "Mistral-Small-3.2-24B-2506": _SMALL_31,
     "Devstral-Small-2505": _SMALL_24B,
     "Devstral-Small-2507": _SMALL_24B,
-    "Devstral-Small-2-24B-2512": changed(_SMALL_31, text_config=changed(_SMALL_24B, model_type="ministral3")),
-    "Devstral-2-123B-2512": changed(_LARGE, vocab_size=131072, model_type="ministral3"),
+    "Devstral-Small-2-24B-2512": changed(
+        _SMALL_31, text_config=changed(_SMALL_24B, model_type="ministral3", max_position_embeddings=393216)
+    ),
+    "Devstral-2-123B-2512": changed(_LARGE, vocab_size=131072, model_type="ministral3", max_position_embeddings=262144),
     "Magistral-Small-2506": _SMALL_24B,
     "Magistral-Small-2507": _SMALL_24B,
     "Magistral-Small-2509": _SMALL_31,
