@@ -195,12 +195,6 @@ SPECTACULAR_SETTINGS = {
 }
 
 REDIS_URL = valkey.url()
-CHANNEL_LAYERS = {
-    "default": {
-        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
-        "CONFIG": {"hosts": [REDIS_URL], "prefix": f"{keys.NAMESPACE}:layer"},
-    }
-}
 
 # Celery. Why each value is not the default: design decision 1 and docs/adr.
 CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://")

@@ -51,6 +51,11 @@ def snapshot_changed() -> str:
     return f"{NAMESPACE}:snapshot-changed"
 
 
+def announced(what: str) -> str:
+    """Pub/sub channel: small JSON messages to every console process, `ticks` or `changes`."""
+    return f"{NAMESPACE}:announced:{what}"
+
+
 def gateways() -> str:
     """Sorted set: gateway id -> time of its last sign of life."""
     return f"{NAMESPACE}:gateways"

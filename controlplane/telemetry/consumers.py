@@ -44,7 +44,7 @@ KnownSubjects = Callable[[Split], Awaitable[set[str]]]
 class TelemetryConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
     """One socket."""
 
-    channel_layer_alias = ""  # the hub listens to the channel layer for all sockets of the process
+    channel_layer_alias = ""  # none: the hub listens for all sockets of the process
 
     def __init__(self, known: KnownSubjects) -> None:
         super().__init__()

@@ -3,8 +3,10 @@
 Guarantees
     However many sockets and subjects there are, a second costs one pipeline of newest parts (and one of log lines when
     somebody watches a log) and one encoding a subject. Nothing is queued: a socket finds the newest when it looks.
-    When ticks stay away (the process that sends them died, the channel layer is down) the hub ticks by itself.
+    When ticks stay away (the process that sends them died, Valkey is down) the hub ticks by itself.
     When Valkey is away the hub says so (`is_available`), tries on, and goes on by itself.
+    It listens again after whatever ended its listening, and when nothing has come for so long that the connection must
+    be dead, as one is whose other end has vanished.
 Concurrency
     One hub an event loop; it runs while there are sockets.
 """
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import time
 from collections import deque
@@ -21,7 +24,6 @@ from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import redis.asyncio
-from channels.layers import get_channel_layer
 
 from controlplane.lib import keys, sample_store, tasks, valkey
 from controlplane.lib.sample_store import Sample
@@ -30,11 +32,10 @@ from controlplane.telemetry.frames import LogLine
 from controlplane.telemetry.services.notify import CHANGES, TICKS
 
 logger = logging.getLogger(__name__)
-# the layer logs a traceback a second while Valkey is away; the hub says it once
-logging.getLogger("channels_redis.pubsub").setLevel(logging.CRITICAL)
 
 OWN_TICK_AFTER_S = 2.0
 AGAIN_AFTER_S = 1.0
+SILENT_S = 10.0  # ticks come each second
 LEAST_GAP_S = 0.2  # between two refreshes, however often sockets ask
 LOG_LINES_KEPT = 500
 HISTORIES_AT_ONCE = 2
@@ -70,7 +71,10 @@ class Hub:
         self._listeners.add(listener)
         if not self._tasks:
             self._client = valkey.connect_async()
-            self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(self._refresh_forever())]
+            works = {"listening for changes": self._listen, "reading samples": self._refresh_forever}
+            self._tasks = [
+                asyncio.create_task(tasks.keep_running(what, work, AGAIN_AFTER_S)) for what, work in works.items()
+            ]
 
     async def leave(self, listener: Listener) -> None:
         """Removes a socket; the last one stops the hub."""
@@ -162,29 +166,31 @@ class Hub:
         self._tick.clear()
 
     async def _listen(self) -> None:
-        """Takes ticks and changes from the channel layer; after a failure on a new channel."""
-        layer = get_channel_layer()
-        while True:
-            channel = ""
-            try:
-                channel = await layer.new_channel("hub")
-                for group in (TICKS, CHANGES):
-                    await layer.group_add(group, channel)
-                while True:
-                    self._receive(await layer.receive(channel))
-            except valkey.ERRORS:
-                await asyncio.sleep(AGAIN_AFTER_S)
-            finally:
-                with contextlib.suppress(*valkey.ERRORS):
-                    for group in (TICKS, CHANGES):
-                        await layer.group_discard(group, channel)
+        """Takes ticks and changes, on a connection of its own, until that fails or falls silent."""
+        client = valkey.connect_async()
+        try:
+            async with client.pubsub() as announced:
+                await announced.subscribe(keys.announced(TICKS), keys.announced(CHANGES))
+                while (message := await announced.get_message(timeout=SILENT_S)) is not None:
+                    if message["type"] == "message":
+                        self._receive(message["channel"].decode(), message["data"])
+        except valkey.ERRORS as error:
+            logger.debug("not listening: %s", error)  # what reads samples says it aloud
+        finally:
+            await client.aclose()
 
-    def _receive(self, message: Mapping[str, Any]) -> None:
-        if message["type"] == "telemetry.tick":
+    def _receive(self, channel: str, data: bytes) -> None:
+        if channel == keys.announced(TICKS):
             self._tick.set()
-        else:
-            for listener in list(self._listeners):
-                listener.changed(message)
+            return
+        try:
+            found = json.loads(data)
+            change = {name: str(found[name]) for name in ("object_kind", "object_id", "verb")}
+        except (ValueError, TypeError, KeyError):
+            logger.warning("a change was announced that can't be read: %.100r", data)
+            return
+        for listener in list(self._listeners):
+            listener.changed(change)
 
     def _available(self, now: bool, error: Exception | None = None) -> None:
         if now != self.is_available:

@@ -7,11 +7,11 @@ clears away what producers that are gone left behind.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 
 import redis.asyncio
-from channels.layers import get_channel_layer
 
 from controlplane.lib import ids, keys, sample_store, tasks, valkey
 from controlplane.telemetry.services.notify import TICKS
@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 LEASE = "telemetry-tick"
 LEASE_MS = 3000
 RELEASE_S = 0.4
+AGAIN_AFTER_S = 1.0
 # producers write at the beginning of a second; half a second later it has arrived
 PHASE_S = 0.5
 CLEAR_EVERY_S = 60.0
@@ -48,7 +49,7 @@ class Pump:
 
     def start(self) -> None:
         """Begins to tick, or to wait for the lease."""
-        self._task = asyncio.create_task(self._run())
+        self._task = asyncio.create_task(tasks.keep_running("the ticking", self._run, AGAIN_AFTER_S))
 
     async def stop(self) -> None:
         """Ends and gives the lease back."""
@@ -67,7 +68,8 @@ class Pump:
                     await client.eval(_RELEASE, 1, keys.telemetry_lease(LEASE), self._id)
             except (TimeoutError, *valkey.ERRORS):
                 logger.debug("the lease runs out by itself")
-            await client.aclose()
+            finally:  # in a task that is cancelled a time-out may be told as one more cancellation
+                await client.aclose()
 
     async def _second(self, client: redis.asyncio.Redis) -> None:
         try:
@@ -77,7 +79,7 @@ class Pump:
             if second == self._ticked:
                 return  # woken so late last time that this one still falls into the same second
             self._ticked = second
-            await get_channel_layer().group_send(TICKS, {"type": "telemetry.tick", "t": second})
+            await client.publish(keys.announced(TICKS), json.dumps({"t": second}))
             if time.monotonic() - self._cleared_at > CLEAR_EVERY_S:
                 self._cleared_at = time.monotonic()
                 await sample_store.drop_stale_sources(client, time.time())

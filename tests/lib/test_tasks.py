@@ -46,3 +46,25 @@ async def test_tasks_that_talk_to_valkey_end_at_whatever_moment(valkey_server: s
         await tasks.end(task)
         assert task.done()
     await client.aclose()
+
+
+async def test_work_goes_on_after_an_error_that_nobody_expected_and_after_its_own_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    begun = 0
+    third = asyncio.Event()
+
+    async def work() -> None:
+        nonlocal begun
+        begun += 1
+        if begun == 1:
+            raise RuntimeError("nobody expected this")
+        if begun == 3:
+            third.set()
+            await asyncio.sleep(60)
+
+    task = asyncio.create_task(tasks.keep_running("the work", work, 0.0))
+    await third.wait()
+    await tasks.end(task)
+    assert task.cancelled()
+    assert "the work has failed" in caplog.text and "nobody expected this" in caplog.text

@@ -23,7 +23,9 @@ from django.db import connection, connections
 from websockets.asyncio.client import ClientConnection, connect
 
 from controlplane.embedded import valkey as embedded_valkey
+from controlplane.lib import keys
 from controlplane.lib import valkey as valkey_client
+from controlplane.telemetry.services import notify
 from tests.telemetry import live
 from tests.telemetry.live import in_database
 
@@ -226,7 +228,7 @@ async def test_a_valkey_that_was_killed_is_said_and_everything_comes_back(
         killed_at = time.time()
         while (await next_value(client))["t"] < killed_at:
             pass
-        # the channel layer has come back too: a change that is announced arrives
+        # the listening has come back too: a change that is announced arrives
         for _ in range(20):
             publish_change(own_valkey.url)
             try:
@@ -239,13 +241,9 @@ async def test_a_valkey_that_was_killed_is_said_and_everything_comes_back(
 
 
 def publish_change(url: str) -> None:
-    from channels.layers import get_channel_layer
-    from django.conf import settings
-
-    config: Any = settings.CHANNEL_LAYERS["default"]["CONFIG"]
-    message = {"type": "changes.event", "object_kind": "deployment", "object_id": "chat", "verb": "scaled"}
+    message = {"object_kind": "deployment", "object_id": "chat", "verb": "scaled"}
     client = valkey_client.connect(url)
-    client.publish(f"{config['prefix']}__group__changes", get_channel_layer().serialize(message))
+    client.publish(keys.announced(notify.CHANGES), json.dumps(message))
     client.close()
 
 

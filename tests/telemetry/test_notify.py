@@ -13,10 +13,10 @@ class Published:
     """Stands where the client is, and may be away."""
 
     def __init__(self) -> None:
-        self.messages: list[bytes] = []
+        self.messages: list[str] = []
         self.is_away = False
 
-    def publish(self, _channel: str, message: bytes) -> None:
+    def publish(self, _channel: str, message: str) -> None:
         if self.is_away:
             raise redis.ConnectionError("away")
         self.messages.append(message)
