@@ -23,7 +23,10 @@ Values = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a form. `kind`: text | number | select | check | password | area | hidden."""
+    """One field of a form. `kind`: text | number | select | check | password | area | hidden.
+
+    `asks_more`: which other fields there are depends on what is chosen here, so the form is shown again then.
+    """
 
     name: str
     label: str
@@ -39,6 +42,7 @@ class Field:
     required: bool = False
     full: bool = False
     placeholder: str = ""
+    asks_more: bool = False
 
     @property
     def id(self) -> str:
@@ -72,13 +76,16 @@ def ask(
 ) -> HttpResponse:
     """Shows the dialog on GET and does it on POST; what is refused is said in the dialog, at its fields.
 
-    While a form is filled in, its REST call is asked for by POST, because a password has no place in an address.
+    While a form is filled in, its REST call is asked for by POST, because a password has no place in an address; so is
+    the form itself once a choice asks for other fields (`Field.asks_more`).
     """
     if request.method != "POST":
         return show(request, build(request.GET.dict()))
     values = request.POST.dict()
     if values.get("only") == "rest":
         return render(request, "parts/command.html", {"command": build(values).rest})
+    if values.get("only") == "fields":
+        return show(request, build(values))
     try:
         return do(values)
     except RefusedError as error:

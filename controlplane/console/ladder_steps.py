@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from django.utils.translation import gettext as _
 
 from controlplane.console import traffic_words, units
+from controlplane.domain import degradation
+from controlplane.domain.degradation import Step
 
 
 def told(step: Any) -> str:
@@ -20,6 +23,15 @@ def told(step: Any) -> str:
     if kind == "shed":
         return _("Requests are refused (%(who)s)") % {"who": who}
     return f"{kind} ({who})"
+
+
+def plain(step: Step) -> dict[str, Any]:
+    """Returns a step as REST takes it: with the fields that its kind uses."""
+    return {
+        name: list(value) if name == "tiers" else value
+        for name, value in asdict(step).items()
+        if degradation.uses(step.kind, name)
+    }
 
 
 def _part(step: Any, name: str) -> Any:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 KINDS = ("cap_tokens", "divert", "shed")
+KIND_OF = {"max_tokens": "cap_tokens", "deployment": "divert"}  # field of a step -> the kind that uses it
 Cause = Literal["queue_wait", "kv", "refusals", "unknown"]
 
 KV_STEP_ON = 0.90  # part of the KV cache in use at which the ladder is climbed; engines are well used below it
@@ -260,6 +261,20 @@ def _why(by: int, cause: Cause, value: float) -> str:
     if cause == "refusals":
         return f"The saturation is {value:.0%}: requests are refused for want of room."
     return f"The saturation is {value:.0%}: requests wait nearly as long as their tier allows."
+
+
+def uses(kind: str, field: str) -> bool:
+    """Returns whether a step of that kind uses the field."""
+    return KIND_OF.get(field, kind) == kind
+
+
+def needless(kind: str, given: Collection[str]) -> dict[str, str]:
+    """Returns which of the given fields a step of that kind does not use: field -> what would be right."""
+    return {
+        field: f"Only a step of the kind {KIND_OF[field]} uses it; leave it out."
+        for field in given
+        if not uses(kind, field)
+    }
 
 
 def problems(ladder: Ladder, own: str, tiers: Collection[str]) -> dict[str, str]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from rest_framework.test import APIClient
 
@@ -198,6 +200,23 @@ def test_a_ladder_reaches_the_gateways(operator: APIClient) -> None:
         (Step("cap_tokens"), Step("divert", deployment="small"), Step("shed", ("batch",)))
     )
     assert snapshot().deployments["small"].ladder is None
+
+
+def test_a_step_has_what_its_kind_uses_and_anything_else_is_refused_at_its_field(operator: APIClient) -> None:
+    url = "/api/v1/deployments/chat/ladder/"
+    steps: list[dict[str, Any]] = [
+        {"kind": "cap_tokens", "max_tokens": 64},
+        {"kind": "divert", "deployment": "small"},
+        {"kind": "shed"},
+    ]
+    told = operator.put(url, {"steps": steps}).json()["steps"]
+    assert [(step["max_tokens"], step["deployment"]) for step in told] == [(64, None), (None, "small"), (None, None)]
+    wrong = [{**steps[0], "deployment": "small"}, {**steps[1], "max_tokens": 64}, {**steps[2], "max_tokens": 512}]
+    assert error(operator.put(url, {"steps": wrong}))["details"]["fields"] == {
+        "steps.0.deployment": "Only a step of the kind divert uses it; leave it out.",
+        "steps.1.max_tokens": "Only a step of the kind cap_tokens uses it; leave it out.",
+        "steps.2.max_tokens": "Only a step of the kind cap_tokens uses it; leave it out.",
+    }
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,22 @@ def test_the_rest_call_follows_what_is_filled_in(site: Site) -> None:
     assert Deployment.objects.get(name="llama-70b").replicas_wanted == 3
 
 
+def test_the_form_of_a_step_follows_the_kind_that_is_chosen(site: Site) -> None:
+    page = site.page()
+    page.goto(site.url + "/traffic/ladders/llama-70b/")
+    page.click("text=Add step")
+    page.wait_for_selector("dialog[open] #f-max_tokens")
+    page.check("dialog #f-tier-batch")
+    page.select_option("dialog #f-kind", "divert")
+    page.wait_for_selector("dialog[open] #f-deployment")
+    assert page.query_selector("dialog #f-max_tokens") is None and page.is_checked("dialog #f-tier-batch")
+    assert page.evaluate("document.activeElement.id") == "f-kind"
+    page.select_option("dialog #f-deployment", "smollm2")
+    with page.expect_navigation():
+        page.click("dialog button[type=submit]")
+    page.wait_for_selector("text=Requests go to smollm2 (Batch)")
+
+
 def test_an_action_is_undone_after_its_dialog_was_left(site: Site) -> None:
     page = site.page()
     page.goto(site.url + "/deployments/llama-70b/")

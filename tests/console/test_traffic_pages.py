@@ -185,6 +185,31 @@ def test_steps_of_a_ladder_are_added_moved_removed_and_taken_back() -> None:
     assert take_back(client, note) == 204 and Ladder.objects.filter(deployment__name="smollm2").exists()
 
 
+@pytest.mark.parametrize(
+    ("kind", "shown"), [("cap_tokens", {"max_tokens"}), ("divert", {"deployment"}), ("shed", set()), ("odd", set())]
+)
+def test_the_form_of_a_step_has_the_fields_that_its_kind_uses(kind: str, shown: set[str]) -> None:
+    client = make_client("operator")
+    values = {"kind": kind, "max_tokens": "64", "deployment": "smollm2", "tier.batch": "on", "only": "fields"}
+    answer = client.post("/traffic/ladders/smollm2/steps/new/", values)
+    page = answer.content.decode()
+    assert answer.status_code == 200 and not Ladder.objects.filter(deployment__name="smollm2").exists()
+    assert {name for name in ("max_tokens", "deployment") if f'name="{name}"' in page} == shown
+    assert re.search(r'name="tier.batch" checked', page), "what was filled in stays"
+    assert '<noscript><button class="button" name="only" value="fields"' in page, "without scripts a button shows them"
+
+
+def test_fields_of_another_kind_of_step_count_for_nothing() -> None:
+    client = make_client("operator")
+    values = {"kind": "shed", "max_tokens": "no number", "deployment": "gone", "version": "0"}
+    assert client.post("/traffic/ladders/smollm2/steps/new/", values, headers=HX).status_code == 204
+    assert Ladder.objects.get(deployment__name="smollm2").steps == [
+        {"kind": "shed", "tiers": [], "max_tokens": 512, "deployment": ""}
+    ]
+    call = client.get("/traffic/ladders/smollm2/").content.decode()
+    assert "&quot;kind&quot;: &quot;shed&quot;, &quot;tiers&quot;: []}]" in call, "the REST call has no other fields"
+
+
 def test_the_head_of_a_deployment_says_that_its_ladder_is_climbed() -> None:
     client = make_client("viewer")
     assert "Ladder step" not in client.get("/deployments/llama-70b/").content.decode()

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.domain.degradation import (
+    KINDS,
     LOWER_AFTER_S,
     LOWER_AT,
     RAISE_AFTER_S,
@@ -18,8 +19,10 @@ from controlplane.domain.degradation import (
     Saturation,
     Signal,
     Step,
+    needless,
     problems,
     saturation,
+    uses,
 )
 
 FULL = Ladder(
@@ -171,6 +174,15 @@ def test_a_step_of_a_newer_version_does_nothing() -> None:
     newer = Ladder((Step("answer_from_cache"), Step("cap_tokens", max_tokens=64)))
     assert make_level(2, newer).apply(Asked("standard", 100)).header == "max_tokens=64"
     assert problems(newer, "chat", {"standard"}) == {"steps.0.kind": "Use one of cap_tokens, divert, shed."}
+
+
+def test_what_a_kind_of_step_does_not_use_is_told_by_its_field() -> None:
+    assert needless("shed", ["max_tokens", "deployment"]) == {
+        "max_tokens": "Only a step of the kind cap_tokens uses it; leave it out.",
+        "deployment": "Only a step of the kind divert uses it; leave it out.",
+    }
+    assert needless("divert", ["deployment"]) == {} and needless("cap_tokens", ["max_tokens"]) == {}
+    assert {kind for kind in KINDS if uses(kind, "tiers")} == set(KINDS), "tiers are of all kinds"
 
 
 def test_a_ladder_that_can_not_work_is_told_so() -> None:

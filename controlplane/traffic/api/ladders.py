@@ -27,8 +27,13 @@ class LadderStepSerializer(serializers.Serializer[Any]):
 
     kind = serializers.ChoiceField(KINDS)
     tiers = serializers.ListField(child=serializers.CharField(), help_text="Empty = all.")
-    max_tokens = serializers.IntegerField()
-    deployment = serializers.CharField()
+    max_tokens = serializers.IntegerField(allow_null=True, help_text="null at other kinds than cap_tokens.")
+    deployment = serializers.CharField(allow_null=True, help_text="null at other kinds than divert.")
+
+    def to_representation(self, instance: Any) -> dict[str, Any]:
+        """Returns the step; null is what its kind does not use."""
+        shown: dict[str, Any] = super().to_representation(instance)
+        return {name: value if degradation.uses(shown["kind"], name) else None for name, value in shown.items()}
 
 
 class LadderStepBody(StrictSerializer):
@@ -38,8 +43,16 @@ class LadderStepBody(StrictSerializer):
 
     kind = Words(KINDS)
     tiers = serializers.ListField(child=Text(max_length=16), default=list, max_length=10)
-    max_tokens = Whole(default=degradation.CAP_TOKENS)
-    deployment = Text(default="", allow_blank=True, max_length=63)
+    max_tokens = Whole(default=None, allow_null=True, help_text=f"Of cap_tokens; {degradation.CAP_TOKENS} if left out.")
+    deployment = Text(default=None, allow_null=True, allow_blank=True, max_length=63, help_text="Of divert.")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Refuses what the kind does not use, so that nobody takes it for something that is done."""
+        given = {name: attrs.pop(name) for name in degradation.KIND_OF}
+        said = {name: value for name, value in given.items() if value is not None}
+        if needless := degradation.needless(attrs["kind"], said):
+            raise serializers.ValidationError(needless)
+        return {**attrs, **said}
 
 
 class LadderSerializer(serializers.Serializer[Ladder]):

@@ -67,10 +67,10 @@ def delete_price(*, actor: Actor, deployment: str, expected_version: int | None 
 
 
 def _plain(step: degradation.Step) -> dict[str, Any]:
-    """As a JSON column gives it back, so that the same again is the same."""
-    return {
-        "kind": step.kind, "tiers": list(step.tiers), "max_tokens": step.max_tokens, "deployment": step.deployment,
-    }  # fmt: skip
+    """As a JSON column gives it back, so that the same again is the same; what its kind does not use is not kept."""
+    plain = degradation.Step(step.kind, step.tiers)
+    used = {name: getattr(step if degradation.uses(step.kind, name) else plain, name) for name in degradation.KIND_OF}
+    return {"kind": step.kind, "tiers": list(step.tiers), **used}
 
 
 def _problems(wish: degradation.Ladder, own: str) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from django.db.models import QuerySet
@@ -56,7 +55,10 @@ def ladder(request: HttpRequest, deployment: str) -> HttpResponse:
         "steps": row.steps if row else [],
         "state": now().get(deployment),
         "rest": rest.call(
-            "PUT", f"deployments/{deployment}/ladder/", {"steps": row.steps if row else []}, version=_version(row)
+            "PUT",
+            f"deployments/{deployment}/ladder/",
+            {"steps": [ladder_steps.plain(one) for one in _steps(row)]},
+            version=_version(row),
         ),
         "events": journal.events(object_kind="ladder", object_id=deployment)[:5],
         "kind": "ladder",
@@ -169,7 +171,6 @@ def _at_its_field(error: RefusedError, place: int) -> RefusedError:
 def _dialog(
     deployment: str, row: Ladder | None, texts: tuple[str, str], values: Values, *, steps: Sequence[Step], step: Step
 ) -> Dialog:
-    others = [name for name in deployment_names() if name != deployment]
     kinds = tuple((kind, _kind(kind)) for kind in KINDS)
     checks = [
         Field(
@@ -180,17 +181,12 @@ def _dialog(
         )
         for name in owners.TIERS
     ]
-    tokens = _("Of a shorter answer. For example 512.")
     fields = [
-        Field("kind", _("What is done"), "select", step.kind, choices=kinds, required=True, full=True),
-        Field(
-            "max_tokens", _("Most output tokens"), "number", values.get("max_tokens", str(step.max_tokens)), tokens,
-            minimum=1, maximum=10_000_000,
-        ),
-        pick("deployment", _("Requests go to"), step.deployment, others, every="–"),
+        Field("kind", _("What is done"), "select", step.kind, choices=kinds, required=True, full=True, asks_more=True),
+        *(_fields_of(step, values, [name for name in deployment_names() if name != deployment])),
         *checks,
-    ]  # fmt: skip
-    body = {"steps": [{**asdict(one), "tiers": list(one.tiers)} for one in steps]}
+    ]
+    body = {"steps": [ladder_steps.plain(one) for one in steps]}
     says = [
         _("Steps are climbed one after the other while the deployment is saturated, and left when the load is lower."),
         _("A client that opts out of worse answers waits or is refused instead. No tier ticked = all tiers."),
@@ -202,6 +198,16 @@ def _dialog(
         rest.call("PUT", f"deployments/{deployment}/ladder/", body, version=_version(row)),
         back=reverse("ladder", args=[deployment]), version=_version(row),
     )  # fmt: skip
+
+
+def _fields_of(step: Step, values: Values, others: Sequence[str]) -> list[Field]:
+    """What only a step of this kind has."""
+    if degradation.uses(step.kind, "max_tokens"):
+        text, told = values.get("max_tokens", str(step.max_tokens)), _("Of a shorter answer. For example 512.")
+        return [Field("max_tokens", _("Most output tokens"), "number", text, told, minimum=1, maximum=10_000_000)]
+    if degradation.uses(step.kind, "deployment"):
+        return [pick("deployment", _("Requests go to"), step.deployment, others, every="–")]
+    return []
 
 
 def _kind(kind: str) -> str:
@@ -223,10 +229,15 @@ def _told(values: Values, step: Step) -> Step:
 
 
 def _read(values: Values) -> Step:
+    """The step that is wished for; fields of other kinds, which the form may still have had, count for nothing."""
+    kind, tiers = values.get("kind", ""), _ticked(values)
+    if degradation.uses(kind, "deployment"):
+        return Step(kind, tiers, deployment=values.get("deployment", "").strip())
+    if not degradation.uses(kind, "max_tokens"):
+        return Step(kind, tiers)
     if not isinstance(plain(values.get("max_tokens", "") or str(CAP_TOKENS)), int):
         whole(values, "max_tokens")  # says at the field what is right
-    tokens = whole(values, "max_tokens", CAP_TOKENS)
-    return Step(values.get("kind", ""), _ticked(values), tokens, values.get("deployment", "").strip())
+    return Step(kind, tiers, whole(values, "max_tokens", CAP_TOKENS))
 
 
 def _ticked(values: Values) -> tuple[str, ...]:
