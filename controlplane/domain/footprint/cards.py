@@ -15,6 +15,7 @@ from controlplane.domain.specs.accelerator import AcceleratorFacts
 GIB = 2**30
 # what drivers report of a nominal size, where only the size is known: cards of that size in the table of accelerators
 _MOST_OF_NAMED = 6.0  # times its memory: no card of that name comes near
+_MOST_CHIPS, _MOST_CHIPS_DESKTOP = 1.5, 4.1  # times its memory, in names: workshops put more chips on GeForce boards
 _MUCH_OF_NAMED = 1.5  # times its memory: there are cards with twice the usual chips, and it is said
 _REPORTED_GIB = {16: 15.6, 24: 23.6, 32: 31.36, 40: 39.5, 48: 44.4, 64: 63.6, 80: 79.2, 96: 94.97, 128: 119.7}
 _USUAL_SHARE = 0.975  # of nominal, where the size is none of these (median of the table's cards)
@@ -81,6 +82,7 @@ def resolve(name: str | None, total_gib: float | None, *, needed: bool = True) -
     sizes = [float(size) for size in _SIZE.findall(text)]
     if sizes and 1 <= min(sizes) <= 1024:
         size = min(sizes)
+        _check_size(text, size)
         reported = _REPORTED_GIB.get(int(size), size * _USUAL_SHARE)
         reason = f"gpu_memory_total_gib is not given; {reported:.2f} GiB was taken for a card of {size:g} GB."
         return Card(text, round(reported * GIB), None, unified, reason)
@@ -92,6 +94,20 @@ def resolve(name: str | None, total_gib: float | None, *, needed: bool = True) -
     raise RefusedError(
         "accelerator", f'"{text[:60]}" is not a card that is known here.', hint=meant, fields={"gpu": meant}
     )
+
+
+def _check_size(text: str, size_gb: float) -> None:
+    """Refuses a memory that no card of the model has that `text` names; boards with more chips than usual exist."""
+    named = accelerators.of_model(re.sub(r"\(.*?\)", " ", text))
+    if not named:
+        return
+    largest = max(named, key=lambda card: card.memory_bytes)
+    most = _MOST_CHIPS_DESKTOP if _GEFORCE.match(largest.name) else _MOST_CHIPS
+    if size_gb * GIB <= most * largest.memory_bytes:
+        return
+    right = f"{' or '.join(dict.fromkeys(card.name for card in named))}; how many cards there are is num_gpus"
+    said = f'"{text[:60]}" says {size_gb:g} GB, which no such card has.'
+    raise RefusedError("accelerator", said, hint=right, fields={"gpu": right})
 
 
 def _unknown(text: str) -> str:

@@ -33,6 +33,7 @@ _NOISE = frozenset({
 _FORMS = {"sxm": "sxm", "sxm2": "sxm", "sxm3": "sxm", "sxm4": "sxm", "sxm5": "sxm", "sxm6": "sxm", "pcie": "pcie",
           "pci": "pcie", "nvl": "nvl"}  # fmt: skip
 _WORD = re.compile(r"[a-z0-9.]+")
+_APART = re.compile(r"(\d)\s+(gi?b)\b")  # 80 GB
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)(?:gb|gib|g)$")
 
 _Key = tuple[str, float | None, str | None]  # model, GiB, form
@@ -46,13 +47,18 @@ def find(name: str) -> AcceleratorFacts | None:
     key = _key(name)
     if key is None:
         return None
-    model, gib, form = key
-    of_model = _BY_MODEL.get(model) or _BY_MODEL.get("rtx" + model, ())  # "4070 Ti" is what people say
-    named = [card for card in of_model if _is_form(card, form)]
+    _, gib, form = key
+    named = [card for card in of_model(name) if _is_form(card, form)]
     if gib is None:
         return named[0] if named else None
     near = [card for card in named if _is_size(card, gib)]
     return near[0] if near else None
+
+
+def of_model(name: str) -> tuple[AcceleratorFacts, ...]:
+    """All cards of the model that `name` says, whatever memory and form it says beside; none where nobody knows it."""
+    key = _key(name)
+    return () if key is None else _BY_MODEL.get(key[0]) or _BY_MODEL.get("rtx" + key[0], ())  # people say "4070 Ti"
 
 
 def like(name: str) -> tuple[str, ...]:
@@ -84,7 +90,7 @@ def _key(name: str) -> _Key | None:
     """Model, size and form in a name; None where it is no name of one card."""
     if not isinstance(name, str) or len(name) > LONGEST_NAME:
         return None
-    text = re.sub(r"\([^)]*\)", " ", name.lower()).replace("?", " ")
+    text = _APART.sub(r"\1\2", re.sub(r"\([^)]*\)", " ", name.lower()).replace("?", " "))
     if "/" in text or "+" in text or "mig" in text or "laptop" in text:
         return None
     model: list[str] = []

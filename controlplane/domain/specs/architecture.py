@@ -7,11 +7,13 @@ from dataclasses import replace
 
 from controlplane.domain.specs import fields as reading
 from controlplane.domain.specs import formats
+from controlplane.domain.specs.families import shape
 from controlplane.domain.specs.fields import Fields
 from controlplane.domain.specs.model import AttentionKind, Experts, LayerRun, Layers, ModelFacts, StateShape
 
 _COUNTS = ("mamba_layers", "linear_attention_layers", "mlp_layers", "sliding_attention_layers",
            "chunked_attention_layers")  # fmt: skip
+_FEWEST_PARAMETERS = 10_000  # of the smallest models that are made for tests
 _CONV_KERNEL = 4  # of every published Mamba 2 and gated delta net
 _MAMBA2 = {"mamba_num_heads": 128, "mamba_head_dim": 80, "n_groups": 8, "ssm_state_size": 128}  # of Nemotron Nano v2
 
@@ -26,6 +28,8 @@ def read(fields: Mapping[str, object], *, name: str = "") -> ModelFacts:
         raise reading.refuse("architecture", "architecture", fields, "an object with total_params, num_hidden_layers …")
     given = Fields(fields, where="architecture.", code="architecture")
     total = given.need("total_params", most=reading.LARGEST_TOTAL)
+    if total < _FEWEST_PARAMETERS:
+        raise given.refuse("total_params", total, "all parameters, as 8030261248; not in billions")
     layers, assumptions = _layers(given)
     embedding = _embedding(given)
     if total < embedding:
@@ -52,13 +56,16 @@ def read(fields: Mapping[str, object], *, name: str = "") -> ModelFacts:
 def _widths(given: Fields, layers: tuple[Layers, ...], total: int) -> ModelFacts:
     """The facts that stand in single fields, or follow from the layers; a width that is not known is 0."""
     heads = given.number("num_attention_heads") or 0
+    hidden = given.number("hidden_size") or 0
+    for field in ("intermediate_size", "moe_intermediate_size"):
+        shape.check_feed_forward(given, field, given.number(field, least=0) or 0, hidden)
     attention = next((kind for kind in layers if kind.kv_heads or kind.latent_elements), Layers("none", 0))
     return ModelFacts(
         name="",
         family=given.text("model_type") or given.text("attention"),
         parameters=total,
         active_parameters=total,
-        hidden_size=given.number("hidden_size") or 0,
+        hidden_size=hidden,
         num_hidden_layers=given.need("num_hidden_layers", most=reading.LARGEST_LAYERS),
         num_attention_heads=heads,
         num_key_value_heads=_kv_heads(given, heads) or attention.kv_heads,

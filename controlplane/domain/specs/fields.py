@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping
 
 from controlplane.domain.errors import RefusedError
+from controlplane.domain.specs import sizes
 
-LARGEST_SIZE = 10_000_000  # of a width, a vocabulary, a number of heads: 40 times the largest known
+LARGEST_SIZE = 10_000_000  # of numbers in lists
 LARGEST_LENGTH = 1_000_000_000  # of a context, in tokens
 LARGEST_LAYERS = 10_000
 LARGEST_TOTAL = 10**15  # parameters; the largest known models have a few 10**12
@@ -71,20 +72,23 @@ class Fields:
         """A refusal of a value, naming its field with where it stands, and what would be right; to be raised."""
         return refuse(self.code, self.where + name, value, right)
 
-    def number(self, *names: str, least: int = 1, most: int = LARGEST_SIZE) -> int | None:
-        """A whole number between `least` and `most`, or None when none of the names is there."""
+    def number(self, *names: str, least: int = 1, most: int | None = None) -> int | None:
+        """A whole number between `least` and `most`, or None when none of the names is there. Without `most` it is what
+        a field of that name can be at all."""
         name, value = self.raw(*names)
         if value is None:
             return None
+        most = sizes.most(name) if most is None else most
         number = whole_number(value)
         if number is None or not least <= number <= most:
             raise self.refuse(name, value, f"a whole number from {least} to {most}")
         return number
 
-    def need(self, *names: str, least: int = 1, most: int = LARGEST_SIZE) -> int:
+    def need(self, *names: str, least: int = 1, most: int | None = None) -> int:
         """As `number`, and raises RefusedError where none of the names is there."""
         number = self.number(*names, least=least, most=most)
         if number is None:
+            most = sizes.most(names[0]) if most is None else most
             raise self.missing(names[0], f"a whole number from {least} to {most}")
         return number
 

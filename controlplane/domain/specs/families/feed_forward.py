@@ -7,7 +7,7 @@ from controlplane.domain.specs.families.block import FeedForward
 from controlplane.domain.specs.families.shape import Shape
 from controlplane.domain.specs.fields import LARGEST_LAYERS, Fields
 
-MOST_EXPERTS = 100_000
+MOST_EXPERTS = 100_000  # the largest published mixture has 2048
 
 
 def dense(fields: Fields, shape: Shape, width: int | None = None) -> FeedForward:
@@ -57,6 +57,8 @@ def routed_experts(fields: Fields, shape: Shape) -> tuple[int, int, int]:
     count = fields.need(*shapes.EXPERTS, most=MOST_EXPERTS)
     active = fields.need(*shapes.EXPERTS_ACTIVE, most=count)
     width = fields.number(*shapes.EXPERT_WIDTH)
+    if width is not None:
+        shapes.check_feed_forward(fields, fields.raw(*shapes.EXPERT_WIDTH)[0], width, shape.hidden)
     return count, active, width or shape.intermediate or fields.need(*shapes.EXPERT_WIDTH)
 
 

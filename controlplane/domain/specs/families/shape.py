@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from controlplane.domain.specs import sizes
 from controlplane.domain.specs.families.traits import TRAITS, UNKNOWN, Traits
 from controlplane.domain.specs.fields import LARGEST_LAYERS, LARGEST_LENGTH, Fields
 
@@ -93,12 +94,20 @@ def _kv_heads(fields: Fields, model_type: str, heads: int) -> int:
     return kv_heads
 
 
+def check_feed_forward(fields: Fields, name: str, width: int, hidden: int) -> None:
+    """Refuses a feed-forward, or an expert, that is narrower than any is; 0 = there is none."""
+    least = sizes.narrowest_feed_forward(hidden)
+    if 0 < width < least:
+        raise fields.refuse(name, width, f"at least {least}, beside a hidden_size of {hidden}")
+
+
 def _intermediate(fields: Fields, model_type: str, hidden: int) -> int:
     name, value = fields.raw(*INTERMEDIATE)
     if isinstance(value, list | tuple):  # one a layer: read by the families that have it
-        return max(fields.numbers(name) or [0])
+        return max(fields.numbers(name, most=sizes.most(name)) or [0])
     given = fields.number(*INTERMEDIATE, least=0)
     if given is not None:
+        check_feed_forward(fields, name, given, hidden)
         return given
     if model_type in _FOUR_TIMES_HIDDEN:
         return 4 * hidden
