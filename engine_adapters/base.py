@@ -24,6 +24,7 @@ class LaunchPlace:
     engine_python: str  # interpreter of the engine's environment, "" when there is none
     code_root: str  # folder that holds the package engine_adapters, for PYTHONPATH
     work_dir: str  # private folder of the replica
+    engine_version: str = ""  # of the engine's environment, "" when it is not known
 
 
 @dataclass(frozen=True, slots=True)

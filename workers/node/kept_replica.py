@@ -32,6 +32,7 @@ class Surroundings:
     address: str  # under which others reach the engines
     bind: str  # on which the engines listen
     engine_python: str
+    engine_version: Callable[[str], str]  # of an engine by its name, "" when it is not known
     code_root: str
     ports: PortRange
     get_adapter: Callable[[str], EngineAdapter]

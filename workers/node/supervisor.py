@@ -74,8 +74,9 @@ class Supervisor:
         self._wake = threading.Event()
         self._ending = threading.Event()
         self._around = Surroundings(
-            node.folder, node.address, node.bind, node.engine_python, node.code_root, ports, get_adapter, self._deliver
-        )
+            node.folder, node.address, node.bind, node.engine_python, inventory.engine_version, node.code_root, ports,
+            get_adapter, self._deliver,
+        )  # fmt: skip
         self._replicas: dict[str, SupervisedReplica] = {}  # replica id -> replica
         self._desired: NodeDesired | None = None
         self._closing = Closing(node.folder)

@@ -190,7 +190,7 @@ class SupervisedReplica(KeptReplica):
         self.port = around.ports.take(around.bind)
         place = LaunchPlace(
             replica_id, around.bind, self.port, self.wish.key, self.wish.accelerators, around.engine_python,
-            around.code_root, str(folder),
+            around.code_root, str(folder), around.engine_version(adapter.name),
         )  # fmt: skip
         command = adapter.command(self.wish.spec, place)
         self.command = command.argv

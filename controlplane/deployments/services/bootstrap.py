@@ -40,8 +40,6 @@ SETTINGS: dict[str, SettingValue] = {
     "enforce_eager": True,  # ready in half a minute on two cores instead of more than one
     "max_model_len": 2048,
     "max_num_seqs": 16,
-    # a backstop behind the gateway's seats, with room for the largest request that it lets through
-    "max_num_queued_reqs": 16 + 256,
     "dtype": "bfloat16",
     "kv_cache_memory_bytes": 1024**3,
 }

@@ -85,7 +85,7 @@ def preview_command(wish: DeploymentWish, name: str = "preview") -> list[str]:
     checked = checking.check(name, wish)
     if wish.engine == Engine.EXTERNAL:
         return []
-    row = Accelerator.objects.filter(node__pool=checked.pool, present=True).first()
+    row = Accelerator.objects.filter(node__pool=checked.pool, present=True).select_related("node").first()
     kind = row.kind if row else "cpu"
     one = AssignedAccelerator(
         uuid="0",
@@ -103,6 +103,7 @@ def preview_command(wish: DeploymentWish, name: str = "preview") -> list[str]:
         engine_python="python",
         code_root=".",
         work_dir="replica",
+        engine_version=str(row.node.engines.get(wish.engine) or "") if row else "",
     )
     spec = checking.engine_spec(checked.spec, "cuda" if kind == Accelerator.Kind.GPU else "cpu")
     return list(registry.get(wish.engine).command(spec, place).argv)

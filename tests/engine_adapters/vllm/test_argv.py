@@ -7,8 +7,10 @@ import pytest
 
 from controlplane.domain.desired import AssignedAccelerator, EngineSpec, SettingValue
 from controlplane.domain.errors import RefusedError
+from controlplane.gateway.asks import MOST_INPUTS
+from controlplane.gateway.sizes import SEQUENCES_MOST
 from engine_adapters.base import LaunchPlace
-from engine_adapters.vllm import argv
+from engine_adapters.vllm import argv, backstop
 
 CARDS = (
     AssignedAccelerator("GPU-aa", "gpu", "GPU-aa"),
@@ -89,6 +91,32 @@ def test_the_key_is_in_the_environment_only() -> None:
 def test_a_setting_becomes_its_option(name: str, value: SettingValue, expected: list[str]) -> None:
     bare = argv.arguments(make_spec(), make_place())
     assert [word for word in argv.arguments(make_spec_of({name: value}), make_place()) if word not in bare] == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "settings", "bound"),
+    [
+        ("0.32.0", {"max_num_seqs": 16}, 16 + 2048),
+        ("0.29.0", {"max_num_seqs": 16, "data_parallel_size": 2}, 32 + 2048),
+        ("0.32.1+cpu", {}, 1024 + 2048),  # the largest of vLLM's own defaults
+        ("0.32.0", {"max_num_seqs": 16, "max_num_queued_reqs": 64}, 64),
+        ("0.28.9", {"max_num_seqs": 16}, None),
+        ("0.28.9", {"max_num_queued_reqs": 64}, 64),  # whoever gives it knows better
+        ("", {"max_num_seqs": 16}, None),
+        ("somebody's fork", {"max_num_seqs": 16}, None),
+    ],
+)
+def test_what_waits_in_an_engine_is_bounded_where_its_version_knows_how(
+    version: str, settings: dict[str, SettingValue], bound: int | None
+) -> None:
+    place = replace(make_place(), engine_version=version)
+    arguments = tuple(argv.arguments(make_spec_of(settings), place))
+    assert ("--max-num-queued-reqs" in arguments) == (bound is not None)
+    assert bound is None or value_of(arguments, "--max-num-queued-reqs") == str(bound)
+
+
+def test_the_bound_leaves_room_for_the_largest_list_that_a_gateway_lets_through() -> None:
+    assert max(SEQUENCES_MOST, MOST_INPUTS) <= backstop.ROOM
 
 
 def test_parallelism_is_named_only_where_there_is_some() -> None:

@@ -215,6 +215,17 @@ def test_an_engine_sees_nothing_of_the_worker(bench: Bench, monkeypatch: pytest.
     end(bench)
 
 
+def test_an_engine_is_started_as_befits_the_version_that_the_machine_has(bench: Bench) -> None:
+    bench.start()
+    supervisor = bench.supervisor
+    assert supervisor is not None
+    eventually(lambda: supervisor._inventory.newest, "the machine was not read")
+    bench.want(make_replica())
+    pid = bench.wait_for("ready").pid
+    assert b'"version": "1.0"' in Path(f"/proc/{pid}/cmdline").read_bytes()
+    end(bench)
+
+
 def _sockets() -> set[str]:
     found = set()
     for entry in Path("/proc/self/fd").iterdir():

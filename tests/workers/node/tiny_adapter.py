@@ -42,7 +42,7 @@ class TinyAdapter:
 
     def command(self, spec: EngineSpec, place: LaunchPlace) -> Command:
         program = str(spec.settings.get("program", sys.executable))
-        options = json.dumps({**spec.settings, "port": place.port})
+        options = json.dumps({**spec.settings, "port": place.port, "version": place.engine_version})
         return Command((program, str(SCRIPT), options), {REPLICA_KEY_ENV: place.key})
 
     def warm_up(self, spec: EngineSpec) -> WarmUpRequest:
