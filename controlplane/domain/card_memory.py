@@ -117,6 +117,19 @@ def named_foreign_bytes(observed: Mapping[str, object]) -> int:
     return sum(size or 0 for size in sizes)
 
 
+def named_replica_bytes(observed: Mapping[str, object]) -> dict[str, int]:
+    """What replicas of ours use, as far as a reading of the accelerator names them."""
+    uses = observed.get("replica_use")
+    if not isinstance(uses, list | tuple):
+        return {}
+    found: dict[str, int] = {}
+    for one in uses:
+        size = _count(one.get("used_bytes")) if isinstance(one, Mapping) else None
+        if size is not None and isinstance(one.get("replica_id"), str):
+            found[one["replica_id"]] = size
+    return found
+
+
 def foreign_bytes(observed: Mapping[str, object], reserved_bytes: int, total_bytes: int | None) -> int:
     """What others use: what is named, or all use beyond what is reserved (processes of other containers have no
     names). A little unnamed use is the driver's own and not counted."""

@@ -39,6 +39,14 @@ class ForeignProcess:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicaUse:
+    """What all processes of one replica use of an accelerator, as the driver lists them."""
+
+    replica_id: str
+    used_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class MigDevice:
     """A MIG slice of a card; memory in bytes; uuid None when the driver does not tell it."""
 
@@ -69,6 +77,7 @@ class AcceleratorObserved:
     mig_enabled: bool | None = None
     mig_devices: tuple[MigDevice, ...] = ()
     foreign_processes: tuple[ForeignProcess, ...] = ()
+    replica_use: tuple[ReplicaUse, ...] = ()  # only of replicas of whose processes the driver tells the use
     numa_node: int | None = None
     uncorrected_errors: int | None = None  # of its memory since the last reset, that ECC found and could not correct
     remap_pending: bool | None = None  # a reset is due that replaces defective rows or pages

@@ -10,6 +10,7 @@ from controlplane.domain.card_memory import (
     OversoldError,
     foreign_bytes,
     named_foreign_bytes,
+    named_replica_bytes,
     of_card,
 )
 
@@ -77,6 +78,12 @@ def test_use_without_a_name_is_somebody_elses() -> None:
     assert foreign_bytes({**named, "memory_used_bytes": 50 * GIB}, 30 * GIB, 80 * GIB) == 20 * GIB
     assert foreign_bytes({"memory_used_bytes": GIB}, 0, 80 * GIB) == 0
     assert foreign_bytes({}, 0, 80 * GIB) == 0
+
+
+def test_what_replicas_use_is_read_as_far_as_it_is_told() -> None:
+    told: list[object] = [{"replica_id": "r1", "used_bytes": 3}, {"replica_id": "r2", "used_bytes": None}, 1, {}]
+    assert named_replica_bytes({"replica_use": told}) == {"r1": 3}
+    assert named_replica_bytes({"replica_use": "x"}) == named_replica_bytes({}) == {}
 
 
 @pytest.mark.parametrize("observed", [{}, {"foreign_processes": "x"}, {"foreign_processes": [1, {"used_bytes": True}]}])

@@ -19,9 +19,10 @@ def make_card(*others: Claim, mine_gib: float | None = 30, foreign_gib: float = 
     return CardMemory(80 * GIB, (mine, *others), int(foreign_gib * GIB))
 
 
-def judge(card: CardMemory, used_gib: float | None, *steady: str, newer: bool = True) -> Return:
+def judge(card: CardMemory, used_gib: float | None, *steady: str, newer: bool = True, **by_owner_gib: float) -> Return:
     used = None if used_gib is None else int(used_gib * GIB)
-    return memory_return.judge(card, "mine", Reading(used, newer), steady)
+    by_owner = {owner: int(gib * GIB) for owner, gib in by_owner_gib.items()}
+    return memory_return.judge(card, "mine", Reading(used, newer, by_owner), steady)
 
 
 def test_memory_is_back_when_others_alone_could_use_what_is_used() -> None:
@@ -40,6 +41,22 @@ def test_the_room_that_a_starting_engine_has_not_filled_does_not_hide_what_was_l
     assert judge(card, 0.3).verdict == "back"  # nothing of anybody's is there
     assert judge(card, 71).verdict == "held"  # more than the starting one may have
     assert judge(card, 39, "starts").verdict == "back"  # it is up
+
+
+def test_a_neighbour_that_uses_less_than_its_claim_hides_nothing_where_the_driver_tells_its_use() -> None:
+    card = make_card(Claim("up", 40 * GIB))
+    assert judge(card, 39, "up").verdict == "back"  # nobody can tell that it uses 25 of them
+    assert judge(card, 39, "up", up=25) == Return("held", 14 * GIB)
+    assert judge(card, 25.5, "up", up=25).verdict == "back"
+    assert judge(card, 44, "up", up=43).verdict == "back"  # or more than it was sold
+
+
+def test_of_a_starting_engine_whose_use_is_told_nothing_is_unclear() -> None:
+    card = make_card(Claim("starts", 40 * GIB))
+    assert judge(card, 35, starts=5) == Return("held", 30 * GIB)
+    assert judge(card, 5.5, starts=5).verdict == "back"
+    both = make_card(Claim("starts", 20 * GIB), Claim("other", 20 * GIB))
+    assert judge(both, 24, starts=5).verdict == "unclear"  # of the other one nothing is told
 
 
 def test_what_another_left_behind_does_not_keep_the_next_one() -> None:
@@ -80,6 +97,15 @@ def test_what_was_left_is_never_seen_as_back(left: int, loaded: int, room: int, 
         assert found.missing_bytes >= left
     if left + loaded == 0:
         assert found.verdict == "back"
+
+
+@given(parts, parts, parts, st.booleans())
+def test_where_the_driver_tells_who_uses_what_the_verdict_is_exact(left: int, used: int, room: int, up: bool) -> None:
+    card = CardMemory(200 * GIB, (Claim("mine", 60 * GIB, releasing=True), Claim("other", used + room + 1)))
+    found = memory_return.judge(card, "mine", Reading(left + used, True, {"other": used}), {"other"} if up else ())
+    assert found.verdict == ("back" if left <= 4 * GIB else "held")
+    if found.verdict == "held":
+        assert found.missing_bytes == left
 
 
 @given(parts, parts, parts, st.one_of(st.none(), parts))

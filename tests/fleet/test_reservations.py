@@ -225,6 +225,21 @@ def test_the_empty_room_of_an_engine_that_starts_hides_nothing() -> None:
 
 
 @pytest.mark.django_db
+def test_a_ready_neighbours_unused_room_hides_nothing_where_the_card_names_who_uses_what() -> None:
+    make_card()
+    take("a", 30)
+    take("b", 40)
+    see(55, NOW)
+    reservations.release(owner_kind="replica", owner_id="a", now=NOW)
+    later = NOW + timedelta(seconds=61)
+    see(39, later, replica_use=[{"replica_id": "b", "used_bytes": 25 * GIB}])
+    assert settle(later, "b") == 0
+    assert "up to 14.0 GiB are not back" in Event.objects.get().message
+    see(25.4, later, replica_use=[{"replica_id": "b", "used_bytes": 25 * GIB}])
+    assert settle(later, "b") == 1
+
+
+@pytest.mark.django_db
 def test_what_no_reading_shows_is_told_after_longer() -> None:
     make_card()
     take("a", 50)

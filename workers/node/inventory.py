@@ -56,8 +56,8 @@ class Machine:
         self._engines: dict[str, str | None] = {}
         self._engines_due = 0.0
 
-    def read(self, own_sessions: Collection[int]) -> Inventory:
-        """Returns what is there now; takes as long as the driver takes."""
+    def read(self, own_sessions: Mapping[int, str]) -> Inventory:
+        """Returns what is there now; takes as long as the driver takes. `own_sessions`: an engine's pid -> replica."""
         if time.monotonic() >= self._engines_due:
             self._engines = {"vllm": vllm_version(self._engine_python), "simulated": "1"}
             self._engines_due = time.monotonic() + ENGINES_EVERY_S
@@ -71,7 +71,7 @@ class Machine:
             topology=self._topology,
         )
 
-    def accelerators(self, own_sessions: Collection[int]) -> tuple[AcceleratorObserved, ...]:
+    def accelerators(self, own_sessions: Mapping[int, str]) -> tuple[AcceleratorObserved, ...]:
         """Returns the cards, or the groups of CPU cores of a machine without."""
         cards = self._driver.read_cards()
         if cards or self._had_cards:
@@ -95,23 +95,25 @@ def reader(folder: Path) -> Callable[[], Sequence[AcceleratorObserved]]:
     machine = Machine(engine_python="")
 
     def read() -> Sequence[AcceleratorObserved]:
-        return machine.accelerators({one.pid for one in records.read_records(folder) if one.pid is not None})
+        kept = records.read_records(folder)
+        return machine.accelerators({one.pid: one.desired.replica_id for one in kept if one.pid is not None})
 
     return read
 
 
-def own_pids(pids: Collection[int], own_sessions: Collection[int]) -> frozenset[int]:
-    """Returns those of the processes that belong to an engine's session or group.
+def own_pids(pids: Collection[int], own_sessions: Mapping[int, str]) -> dict[int, str]:
+    """Returns those of the processes that belong to an engine's session or group, each with its replica.
 
     Inside a container without the host's pid namespace the driver's pids mean other processes, and an engine of ours
     is listed as foreign.
     """
-    found: set[int] = set()
+    found: dict[int, str] = {}
     for pid in pids:
         stat = processes.read_stat(pid)
-        if stat is not None and (stat.session in own_sessions or stat.group in own_sessions):
-            found.add(pid)
-    return frozenset(found)
+        replica = None if stat is None else own_sessions.get(stat.session) or own_sessions.get(stat.group)
+        if replica is not None:
+            found[pid] = replica
+    return found
 
 
 def vllm_version(engine_python: str) -> str | None:
@@ -130,9 +132,9 @@ def vllm_version(engine_python: str) -> str | None:
 class InventoryWatch:
     """Reads the machine every few seconds in a thread of its own: a sick card can hold up the driver for long."""
 
-    def __init__(self, read: Callable[[Collection[int]], Inventory], every_s: float = READ_EVERY_S) -> None:
+    def __init__(self, read: Callable[[Mapping[int, str]], Inventory], every_s: float = READ_EVERY_S) -> None:
         self.newest: Inventory | None = None
-        self.own_sessions: frozenset[int] = frozenset()
+        self.own_sessions: Mapping[int, str] = {}
         self._read = read
         self._every_s = every_s
         self._ending = threading.Event()

@@ -5,10 +5,10 @@ None = the driver does not say (`N/A`). Nothing is guessed from a card's name.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from controlplane.domain.observed import AcceleratorObserved, ForeignProcess, MigDevice
+from controlplane.domain.observed import AcceleratorObserved, ForeignProcess, MigDevice, ReplicaUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class CardReading:
     remap_failed: bool | None = None
 
 
-def observe(card: CardReading, own_pids: Collection[int]) -> AcceleratorObserved:
-    """Returns a card as it is reported; `own_pids` are the processes of this node's engines.
+def observe(card: CardReading, own_pids: Mapping[int, str]) -> AcceleratorObserved:
+    """Returns a card as it is reported; `own_pids` are the processes of this node's engines and their replicas.
 
     A card without uuid gets one made of its PCI address or index, so that it can at least be told apart; engines
     are then given its index.
@@ -67,6 +67,7 @@ def observe(card: CardReading, own_pids: Collection[int]) -> AcceleratorObserved
         mig_enabled=card.mig_enabled,
         mig_devices=card.mig_devices,
         foreign_processes=foreign(card.processes, own_pids),
+        replica_use=replica_use(card.processes, own_pids),
         numa_node=card.numa_node,
         uncorrected_errors=card.uncorrected_errors,
         remap_pending=card.remap_pending,
@@ -84,6 +85,20 @@ def foreign(processes: Sequence[CardProcess], own_pids: Collection[int]) -> tupl
         if before is None or (one.used_bytes or 0) > (before.used_bytes or 0):
             found[one.pid] = ForeignProcess(one.pid, one.name, one.used_bytes)
     return tuple(found[pid] for pid in sorted(found))
+
+
+def replica_use(processes: Sequence[CardProcess], own_pids: Mapping[int, str]) -> tuple[ReplicaUse, ...]:
+    """Returns what each replica uses of a card; none of one with a process whose use the driver does not tell."""
+    most: dict[int, int | None] = {}
+    for one in processes:
+        if one.pid in own_pids and (one.used_bytes is not None or one.pid not in most):
+            most[one.pid] = max(one.used_bytes or 0, most.get(one.pid) or 0) if one.used_bytes is not None else None
+    found: dict[str, int] = {}
+    untold = {own_pids[pid] for pid, used in most.items() if used is None}
+    for pid, used in most.items():
+        if own_pids[pid] not in untold:
+            found[own_pids[pid]] = found.get(own_pids[pid], 0) + (used or 0)
+    return tuple(ReplicaUse(replica, found[replica]) for replica in sorted(found))
 
 
 def _free(card: CardReading) -> int | None:

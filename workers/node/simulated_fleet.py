@@ -14,7 +14,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from controlplane import env
@@ -70,7 +70,7 @@ def make_supervisor(node: str, cards: tuple[AcceleratorObserved, ...], range_: p
     records.write_private(folder / inventory.SIMULATED_FILE, wire.encode(cards))
     found = make_inventory(cards)
 
-    def read(own_sessions: Collection[int]) -> Inventory:
+    def read(own_sessions: Mapping[int, str]) -> Inventory:
         return found
 
     settings = NodeSettings(

@@ -243,9 +243,9 @@ class Supervisor:
         self._report_due = self._clock.steady() + REPORT_EVERY_S
         version = self._desired.version if self._desired else 0
         self._publisher.offer(reports.build(self._head, now, version, inventory, self._replicas.values()))
-        self._inventory.own_sessions = frozenset(
-            one.machine.pid for one in self._replicas.values() if one.machine.pid is not None
-        )
+        self._inventory.own_sessions = {
+            one.machine.pid: replica_id for replica_id, one in self._replicas.items() if one.machine.pid is not None
+        }
 
     def _housekeep(self, now: float) -> None:
         for replica in self._replicas.values():

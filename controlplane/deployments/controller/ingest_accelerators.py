@@ -12,7 +12,9 @@ from controlplane.lib import wire
 
 READINGS_WRITTEN_EVERY_S = 10.0
 # what changes all the time; the live values come by telemetry
-_VOLATILE = frozenset({"memory_used_bytes", "memory_free_bytes", "utilization", "temperature_c", "power_w"})
+_VOLATILE = frozenset(
+    {"memory_used_bytes", "memory_free_bytes", "utilization", "temperature_c", "power_w", "replica_use"}
+)
 _COLUMNS = ("index", "kind", "name", "address", "memory_total_bytes", "present", "observed")
 
 

@@ -115,7 +115,8 @@ def _judge(row: Accelerator, held: Reservation, steady: Collection[str]) -> Retu
     assert held.releasing_since is not None
     used, written_at = row.observed.get("memory_used_bytes"), row.observed.get("written_at")
     after_s = written_at - held.releasing_since.timestamp() if isinstance(written_at, int | float) else -1.0
-    reading = Reading(used if isinstance(used, int) else None, after_s >= memory_return.READ_EVERY_S)
+    newer = after_s >= memory_return.READ_EVERY_S
+    reading = Reading(used if isinstance(used, int) else None, newer, card_memory.named_replica_bytes(row.observed))
     named = card_memory.named_foreign_bytes(row.observed)
     memory = card_memory.CardMemory(row.memory_total_bytes, selectors.claims_of(row), named)
     return memory_return.judge(memory, held.owner_id, reading, steady)

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
-from controlplane.domain.observed import AcceleratorObserved, ForeignProcess
+from controlplane.domain.observed import AcceleratorObserved, ForeignProcess, ReplicaUse
 from controlplane.domain.topology import nvlinks
 from tests.workers.node.recordings import MIB, RecordedDriver, make_reading, read
 from workers.node import inventory, inventory_cards
@@ -30,7 +32,7 @@ MACHINES = [
 ]
 
 
-def observe_file(folder: Path, name: str, own: frozenset[int] = frozenset()) -> list[AcceleratorObserved]:
+def observe_file(folder: Path, name: str, own: Mapping[int, str] = MappingProxyType({})) -> list[AcceleratorObserved]:
     return [inventory_cards.observe(make_reading(card), own) for card in read(folder / "inventory" / name)]
 
 
@@ -96,8 +98,20 @@ def test_a_mig_card_lists_its_slices(shared_data: Path) -> None:
 
 
 def test_processes_of_our_engines_are_not_foreign(shared_data: Path) -> None:
-    both = observe_file(shared_data, "dual-rtx-a5000.json", frozenset({100477}))
+    both = observe_file(shared_data, "dual-rtx-a5000.json", {100477: "r1"})
     assert [card.foreign_processes for card in both] == [(), ()]
+    assert {one.replica_id for card in both for one in card.replica_use} == {"r1"}
+
+
+def test_what_a_replica_uses_is_the_sum_of_its_processes_each_counted_once() -> None:
+    listed = (CardProcess(7, "x", 5), CardProcess(7, "x", 6), CardProcess(8, "y", 10), CardProcess(9, "z", 3))
+    found = inventory_cards.replica_use(listed, {7: "r1", 8: "r1", 9: "r2"})
+    assert found == (ReplicaUse("r1", 16), ReplicaUse("r2", 3))
+
+
+def test_nothing_is_told_of_a_replica_with_a_process_whose_use_the_driver_hides() -> None:
+    listed = (CardProcess(7, "x", 5), CardProcess(8, "y", None), CardProcess(9, "z", None), CardProcess(9, "z", 3))
+    assert inventory_cards.replica_use(listed, {7: "r1", 8: "r1", 9: "r2"}) == (ReplicaUse("r2", 3),)
 
 
 def test_a_process_that_computes_and_draws_is_listed_once() -> None:
@@ -106,7 +120,7 @@ def test_a_process_that_computes_and_draws_is_listed_once() -> None:
 
 
 def test_a_card_that_says_nothing_is_still_a_card() -> None:
-    seen = inventory_cards.observe(CardReading(index=2), ())
+    seen = inventory_cards.observe(CardReading(index=2), {})
     assert (seen.uuid, seen.address, seen.name) == ("card-2", "2", "unknown card")
     assert seen.memory_total_bytes is seen.utilization is seen.power_w is seen.mig_enabled is None
 
@@ -141,9 +155,9 @@ def test_a_machine_that_lost_its_driver_does_not_turn_into_cpu_cores(
     library = RecordedDriver(read(shared_data / "inventory" / "a10g.json"))
     library.install(monkeypatch)
     machine = inventory.Machine("")
-    assert [one.kind for one in machine.accelerators(())] == ["gpu"]
+    assert [one.kind for one in machine.accelerators({})] == ["gpu"]
     library.broken = True
-    assert machine.accelerators(()) == ()
+    assert machine.accelerators({}) == ()
 
 
 def make_cards(count: int) -> list[dict[str, Any]]:
@@ -197,7 +211,7 @@ def test_errors_of_memory_are_reported_where_the_driver_counts_them(
     sick = {**card, "uncorrected": 2, "remapped": (0, 1, 1, 0)}
     older = {**card, "uncorrected": 0, "retired_pending": 1}
     RecordedDriver([card, sick, older]).install(monkeypatch)
-    found = [inventory_cards.observe(one, frozenset()) for one in Driver().read_cards() or ()]
+    found = [inventory_cards.observe(one, {}) for one in Driver().read_cards() or ()]
     assert [(one.uncorrected_errors, one.remap_pending, one.remap_failed) for one in found] == [
         (None, None, None), (2, True, False), (0, True, None),
     ]  # fmt: skip
