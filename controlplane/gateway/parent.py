@@ -4,8 +4,8 @@ Guarantees
     All processes accept from one listening socket, which the parent keeps open: a killed process loses its own
     connections and nothing that waits to be accepted. The parent itself serves nothing and has no event loop.
     When the parent is killed, so are they (the system tells them), and a new parent finds the port free.
-    A process that has written no figures for `HUNG_AFTER_S`, in which it could have, is killed, since its connections
-    hang with it.
+    A process that has written no figures for `silence.HUNG_AFTER_S`, in which it could have, is killed, since its
+    connections hang with it.
     Told to end, the port is closed at once, so that nobody waits there in vain, and what runs goes on.
 """
 
@@ -26,12 +26,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from controlplane.domain.ownership import could_have_answered_s
 from controlplane.gateway import summing
 from controlplane.gateway.members import SOCKET
 from controlplane.gateway.settings import GatewaySettings
+from controlplane.gateway.silence import LOOK_S, Silence
 from controlplane.lib import cpu_time
-from controlplane.lib.cpu_time import CpuTime
 from controlplane.lib.ids import new_id
 
 logger = logging.getLogger(__name__)
@@ -39,31 +38,11 @@ logger = logging.getLogger(__name__)
 BACKLOG = 4096
 BIND_PATIENCE_S = 15.0  # those of a killed parent may still finish what runs
 STABLE_AFTER_S = 5.0
-LOOK_S = 2.0
-HUNG_AFTER_S = 20.0  # the others give it up much earlier: this is for its own connections
-STARVED_AFTER_S = 120.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
 LAST_WORDS_S = 10.0  # beyond the time for what runs, for what is owed to Valkey
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
 PREFIX = "hwg-"
 LOCK = "parent.lock"
-
-
-@dataclass(frozen=True, slots=True)
-class _Silence:
-    """Since when a process has not written its figures anew."""
-
-    written: int
-    since: float
-    cpu: CpuTime | None
-
-    def is_too_long(self, now: float, pid: int) -> bool:
-        silent_s, cpu = now - self.since, cpu_time.read(pid)
-        if cpu is None or self.cpu is None:
-            return silent_s > STARVED_AFTER_S
-        ran_s, waited_s = cpu.ran_s - self.cpu.ran_s, cpu.waited_s - self.cpu.waited_s
-        could_s = could_have_answered_s(silent_s, ran_s, waited_s, wants_cpu=cpu.wants_cpu)
-        return could_s > HUNG_AFTER_S or silent_s > STARVED_AFTER_S
 
 
 @dataclass(slots=True)
@@ -76,7 +55,7 @@ class _Place:
     started_at: float = 0.0
     pause_s: float = 0.0
     start_at: float = 0.0
-    silence: _Silence | None = None
+    silence: Silence | None = None
 
 
 class Parent:
@@ -139,9 +118,9 @@ class Parent:
             if place.process is None:
                 continue
             written = _written(folder / f"{place.id}{summing.SUFFIX}")
-            if late or place.silence is None or place.silence.written != written:
-                place.silence = _Silence(written, now, cpu_time.read(place.process.pid))
-            elif place.silence.is_too_long(now, place.process.pid):
+            if late or place.silence is None or place.silence.sign != written:
+                place.silence = Silence(written, now, cpu_time.read(place.process.pid))
+            elif place.silence.is_too_long(now, cpu_time.read(place.process.pid)):
                 logger.error("gateway process %d (%s) hangs; it is killed", place.slot, place.id)
                 place.process.kill()
 

@@ -28,6 +28,7 @@ from controlplane.gateway.server import Protocol, Server
 from controlplane.gateway.settings import GatewaySettings
 from controlplane.gateway.snapshot import Snapshots
 from controlplane.gateway.state_report import StateReport
+from controlplane.gateway.watchdog import Watchdog
 from controlplane.lib import tasks, valkey
 from controlplane.lib.ids import new_id
 from controlplane.lib.upstream import Pools
@@ -75,6 +76,7 @@ class Process:
             on_startup=self._start,
             on_shutdown=self._stop,
         )
+        self.watchdog = Watchdog() if worker is None else None  # of several processes each is watched by the parent
         self._tasks: list[asyncio.Task[None]] = []
 
     def _figures(self) -> bytes:
@@ -145,6 +147,8 @@ class Process:
             self._tasks.append(asyncio.create_task(self.company.members.run(self._client), name="members"))
         for task in self._tasks:
             task.add_done_callback(_end_with)
+        if self.watchdog is not None:
+            self.watchdog.start()
 
     async def _every_second(self) -> None:
         while True:
@@ -153,6 +157,8 @@ class Process:
             self._turn()
             if self.company is not None:
                 self.company.second()
+            if self.watchdog is not None:
+                self.watchdog.turn()
 
     def _turn(self) -> None:
         now = time.time()
@@ -167,6 +173,8 @@ class Process:
             await self.company.leave(self._client)
 
     async def _stop(self) -> None:
+        if self.watchdog is not None:
+            self.watchdog.stop()
         await tasks.end(*self._tasks)
         self._turn()
         if self.company is not None:

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from controlplane.gateway.parent import HUNG_AFTER_S, LOOK_S, Parent
+from controlplane.gateway.parent import Parent
+from controlplane.gateway.silence import HUNG_AFTER_S, LOOK_S
 from controlplane.lib import cpu_time
 from tests.gateway.conftest import make_deployment, make_request, make_settings, make_snapshot
 from tests.gateway.engine import DONE, LAST_CHUNK, Engine, Peer, Request, chunk, event, head
