@@ -25,6 +25,12 @@ def told(step: Any) -> str:
     return f"{kind} ({who})"
 
 
+def kind_word(kind: str) -> str:
+    """Returns what a kind of step is called where there is no room for its numbers."""
+    texts = {"cap_tokens": _("shorter answers"), "divert": _("another deployment answers"), "shed": _("refusals")}
+    return texts.get(kind, kind)
+
+
 def plain(step: Step) -> dict[str, Any]:
     """Returns a step as REST takes it: with the fields that its kind uses."""
     return {

@@ -5,7 +5,8 @@ for each sentence that the program can say, with named holes for its values, and
 found in the source by `python -m tests.console.messages`. Entries with the context `part` stand inside others only.
 
 Guarantees
-    An unknown sentence comes back as it is; names and numbers are never changed. Time grows with the text's length
+    An unknown sentence comes back as it is; names and numbers are never changed. In English a sentence stays as it is
+    but for stored names (`kv_share`), which become words (share of the KV cache). Time grows with the text's length
     times the number of templates: a template is compared from its start by plain searches that never go back. What
     would take too long (`LONGEST`, `_MOST_TRIALS`) stays English.
 """
@@ -25,6 +26,7 @@ from django.utils.translation import get_language, gettext, to_locale
 from controlplane.console import words
 from engine_adapters import registry
 
+ENGLISH = "en"
 LONGEST = 2000  # characters; what is longer is no sentence
 _REMEMBERED = 4096
 _MOST_TRIALS = 20_000  # comparisons for one text
@@ -33,7 +35,7 @@ _MOST_PIECES = 40
 _HOLE = re.compile(r"\{(\w+)\}")
 _NAME = re.compile(r"[\w.\[\]]{1,80}")
 _LETTERS = re.compile(r"[A-Za-z]{2}")
-_SEPARATORS = {"; ": "；", ", ": "，"}
+_SEPARATORS = {"; ": "；", ", ": "，"}  # in English -> in a language that joins without spaces
 
 # Holes that hold words of Headworks, and holes that hold further sentences or parts of them. All others hold names,
 # numbers and other people's words, which stay as they are.
@@ -41,8 +43,8 @@ WORDS = frozenset(
     {"desired_state", "engine", "field", "kind", "new", "object_kind", "old", "owner_kind", "role", "role2"}
 )
 PHRASES = frozenset(
-    {"deciding", "drained", "exit_text", "message", "outdated", "parts", "reason", "right", "shown", "text", "told",
-     "waiting_why", "what", "why", "wrong"}
+    {"deciding", "drained", "exit_text", "fields", "message", "outdated", "parts", "reason", "right", "shown", "text",
+     "told", "waiting_why", "what", "why", "wrong"}
 )  # fmt: skip
 
 
@@ -82,6 +84,7 @@ Shelf = tuple[str, str]  # the word a text begins with and the character it ends
 class Book:
     """The templates of one language, on shelves so that few have to be compared."""
 
+    language: str = ""
     sentences: dict[Shelf, list[Template]] = field(default_factory=dict)
     parts: dict[Shelf, list[Template]] = field(default_factory=dict)
 
@@ -157,7 +160,8 @@ class Reader:
         if not any(one.whole for one in told):
             return None
         *others, last = (one.text for one in told)
-        joined = _SEPARATORS[separator].join([*(one.removesuffix("。") for one in others), last])
+        between = separator if self.book.language == ENGLISH else _SEPARATORS[separator]
+        joined = between.join([*(one.removesuffix("。") for one in others), last])
         return Reading(joined, all(one.whole for one in told), sum(one.taken_over for one in told))
 
     def _members(self, pieces: list[str], separator: str, depth: int) -> list[Reading]:
@@ -183,10 +187,10 @@ class Reader:
 
 def said(text: str) -> str:
     """Returns a sentence of the program in the reader's language; one that is not known as it is."""
-    language = get_language() or "en"
-    if not text or language.startswith("en") or len(text) > LONGEST:
+    language = get_language() or ENGLISH
+    if not text or len(text) > LONGEST:
         return text
-    return _said(language, text)
+    return _said(ENGLISH if language.startswith(ENGLISH) else language, text)
 
 
 def said_part(text: str) -> str:
@@ -228,22 +232,28 @@ def _said(language: str, text: str, *, part: bool = False) -> str:
 
 @lru_cache(maxsize=8)
 def _book(language: str) -> Book:
+    if language == ENGLISH:  # any catalogue has what is said in English
+        return book(_entries("zh-hans"), language)
+    return book(_entries(language), language)
+
+
+def _entries(language: str) -> Iterable[polib.POEntry | polib.MOEntry]:
     for place in settings.LOCALE_PATHS:
         folder = Path(place) / to_locale(language) / "LC_MESSAGES"
         if (folder / "said.mo").exists():
-            return book(polib.mofile(str(folder / "said.mo")))
+            return polib.mofile(str(folder / "said.mo"))
         if (folder / "said.po").exists():
-            return book(polib.pofile(str(folder / "said.po")))
-    return Book()
+            return polib.pofile(str(folder / "said.po"))
+    return ()
 
 
-def book(entries: Iterable[polib.POEntry | polib.MOEntry]) -> Book:
-    """Returns the templates of a catalogue; what is not translated is left out."""
-    made = Book()
+def book(entries: Iterable[polib.POEntry | polib.MOEntry], language: str = "") -> Book:
+    """Returns the templates of a catalogue; what is not translated is left out. In English each says itself."""
+    made = Book(language)
     for entry in entries:
         if not entry.msgid or not entry.msgstr:
             continue
-        template = compiled(entry.msgid, entry.msgstr)
+        template = compiled(entry.msgid, entry.msgid if language == ENGLISH else entry.msgstr)
         shelves = made.parts if entry.msgctxt == "part" else made.sentences
         shelves.setdefault(_shelf(template), []).append(template)
     return made
@@ -273,6 +283,8 @@ def _word(text: str) -> Reading | None:
         word = next((gettext(field.label) for field in fields if field.name == name), text)
     else:
         word = words.inside(text)
+    if text[:1].islower() and word[:2].istitle():  # in the middle of a sentence
+        word = word[:1].lower() + word[1:]
     return Reading(word, True, 0) if word != text else None
 
 

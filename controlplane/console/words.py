@@ -231,8 +231,10 @@ FIELDS: dict[str, Promise] = {
     "steps": _("Steps"),
     "tensor_parallel": _("Tensor parallel"),
     "tier": _("Tier"),
+    "tpot_s": _("Time per output token"),
     "total_base_s": _("Total limit, base"),
     "total_per_token_s": _("Total limit, a token"),
+    "ttft_s": _("Time to first token"),
     "variant": _("Variant"),
     "weight": _("Weight"),
 }

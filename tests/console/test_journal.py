@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from controlplane.catalog.services.models import ModelWish, VariantWish, apply_model, apply_variant
+from controlplane.console import decision_words
 from controlplane.console.frame import object_url
 from controlplane.deployments.controller import ingest
 from controlplane.deployments.controller.carry_out import Reconciler
 from controlplane.deployments.models import Replica
 from controlplane.domain.lifecycle import Reason
 from controlplane.journal.services import record
-from tests.console import making
+from tests.console import making, messages
 from tests.console.calling import make_client
 from tests.deployments.controller.reporting import Reporter, make_observed, make_transition
 from tests.deployments.making import make_deployment
@@ -98,3 +102,48 @@ def test_a_new_variant_is_told_as_a_variant_and_leads_to_its_model() -> None:
     text = make_client().get("/journal/?kind=variant").content.decode()
     assert "variant.created" in text and "model.created" not in text
     assert 'href="/models/Qwen2.5-7B/"' in text
+
+
+def test_a_decision_is_told_in_words_with_units() -> None:
+    record.decision(
+        rule="degrade", object_kind="deployment", object_id="chat", object_name="chat", before="level 0",
+        after="level 1", why="The saturation is 108%: the KV cache is nearly full.",
+        numbers={"saturation": 1.08, "step": "cap_tokens", "tiers": "standard, batch", "wait_s": 64,
+                 "memory_bytes": 2**31},
+    )  # fmt: skip
+    client = make_client("viewer")
+    page = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", client.get("/journal/decisions/").content.decode()))
+    for told in ("saturation 108 %", "step shorter answers", "tiers Standard, Batch", "pause 1 min 4 s"):
+        assert told in page
+    assert "memory of each 2.00 GiB" in page and "level 0 → level 1" in page
+    client.cookies["django_language"] = "zh-hans"
+    page = client.get("/journal/decisions/").content.decode()
+    assert "第 0 步 → 第 1 步" in page and "饱和度 <b>108 %</b>" in page
+
+
+def test_every_number_of_a_decision_has_a_word() -> None:
+    unnamed = {
+        f"{path.name}: {name}"
+        for path in sorted((messages.ROOT / "controlplane").rglob("*.py"))
+        for name in _numbers_of_decisions(ast.parse(path.read_text(encoding="utf-8")))
+        if name not in decision_words.NUMBERS
+    }
+    assert unnamed == set()
+
+
+def _numbers_of_decisions(tree: ast.Module) -> Iterator[str]:
+    """Names in a dictionary that is given to a decision as `numbers`, there or by a name in the same function."""
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and _decides(node.func)]
+        given = [word.value for call in calls for word in call.keywords if word.arg == "numbers"]
+        named = {one.id for one in given if isinstance(one, ast.Name)}
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign) and any(getattr(one, "id", "") in named for one in node.targets):
+                given.append(node.value)
+        for one in given:
+            if isinstance(one, ast.Dict):
+                yield from (str(key.value) for key in one.keys if isinstance(key, ast.Constant))
+
+
+def _decides(called: ast.expr) -> bool:
+    return getattr(called, "attr", getattr(called, "id", "")) in ("decision", "_decide")

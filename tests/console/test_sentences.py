@@ -35,6 +35,38 @@ def test_a_filled_template_is_said_in_chinese_with_the_same_values(entry: polib.
         assert sentences.said(_filled(entry.msgid, values)) == _filled(entry.msgstr, values)
 
 
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: str(entry.msgid)[:60])
+@settings(max_examples=2, deadline=None)
+@given(data=st.data())
+def test_in_english_a_filled_template_stays_as_it_is(entry: polib.POEntry, data: st.DataObject) -> None:
+    values = {name: data.draw(VALUES, label=name) for name in HOLE.findall(entry.msgid)}
+    with translation.override("en"):
+        assert sentences.said(_filled(entry.msgid, values)) == _filled(entry.msgid, values)
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown"),
+    [
+        ("The ladder llama-70b was changed: steps.", "The degradation ladder llama-70b was changed: steps."),
+        (
+            "The tier chat/batch was changed: queue_most, kv_share.",
+            "The tier chat/batch was changed: requests that may wait, share of the KV cache.",
+        ),
+        (
+            "The slo chat was changed: ttft_s, tpot_s.",
+            "The objective chat was changed: time to first token, time per output token.",
+        ),
+        ("The key_tier shop/3 was made.", "The tier of the key shop/3 was made."),
+        ("User bob was changed: role, is_active.", "User bob was changed: role, may log in."),
+        ("Variant a/b was changed: size_bytes.", "Variant a/b was changed: size."),
+        ("The tier kv_share/batch was removed.", "The tier kv_share/batch was removed."),
+    ],
+)
+def test_stored_names_of_kinds_and_fields_are_words_in_english_too(stored: str, shown: str) -> None:
+    with translation.override("en"):
+        assert sentences.said(stored) == shown
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=200))
 def test_what_is_not_a_sentence_of_the_program_stays_as_it_is(text: str) -> None:

@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from controlplane.console import units
-from controlplane.console.tags import numbers
+from controlplane.console import decision_words, units
 
 CASES = {
     "rate": [(None, "–"), (0.0, "0"), (0.1234, "0.123"), (9.996, "10.0"), (12.3, "12.3"), (1234.5, "1,230")],
@@ -37,5 +36,5 @@ def test_a_moment_is_relative_in_one_unit(seconds: float, text: str) -> None:
 
 
 def test_what_a_decision_did_not_know_is_not_shown() -> None:
-    found = numbers.known_numbers({"memory_bytes": None, "tiers": "", "cards": [], "seats": 0, "share": 0.0})
-    assert found == [("seats", 0), ("share", 0.0)]
+    found = decision_words.numbers({"memory_bytes": None, "tiers": "", "cards": [], "attempt": 0, "left_over": 0.0})
+    assert found == [("attempt", "0"), ("left over", "0")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from django import template
@@ -89,20 +88,6 @@ def parameters(value: int | None) -> str:
 def plain(value: float) -> str:
     """A number for an HTML attribute: no separators, no trailing zeros."""
     return f"{value:.12g}" if abs(value) < 1e15 else str(int(value))
-
-
-@register.filter
-def told(value: object) -> str:
-    """A number of the journal: lists without brackets, floats with three figures."""
-    if isinstance(value, list):
-        return ", ".join(told(one) for one in value)
-    return units.quantity(value) if isinstance(value, float) else str(value)
-
-
-@register.filter
-def known_numbers(numbers: Mapping[str, object]) -> list[tuple[str, object]]:
-    """The numbers of a decision, but for those that were not known or are empty."""
-    return [(name, value) for name, value in numbers.items() if value not in (None, "", [])]
 
 
 @register.filter

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext as _
 
-from controlplane.console import sentences, words
+from controlplane.console import decision_words, sentences, words
 
 register = template.Library()
 
@@ -17,6 +18,18 @@ register = template.Library()
 def word(name: str) -> str:
     """The word for a state, status, engine, role, verb, level or kind of object."""
     return words.of(name)
+
+
+@register.filter
+def outcome(name: str) -> str:
+    """What a decision went from or to."""
+    return decision_words.outcome(name)
+
+
+@register.filter
+def told_numbers(numbers: Mapping[str, object]) -> list[tuple[str, str]]:
+    """The numbers of a decision that were known, with their words and units."""
+    return decision_words.numbers(numbers)
 
 
 @register.filter

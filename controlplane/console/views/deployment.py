@@ -10,7 +10,18 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from controlplane.console import charts, ledger_rows, progress, rest, samples, sentences, settings_diff, usage, words
+from controlplane.console import (
+    charts,
+    decision_words,
+    ledger_rows,
+    progress,
+    rest,
+    samples,
+    sentences,
+    settings_diff,
+    usage,
+    words,
+)
 from controlplane.console.guard import is_fragment, page
 from controlplane.console.lists import listing, params_of
 from controlplane.console.views.journal import event_list
@@ -211,4 +222,8 @@ def _marks(deployment: Deployment) -> list[dict[str, object]]:
 
 def _decided(decision: Decision) -> str:
     rule = words.rule(decision.rule)
-    return f"{rule}: {words.of(decision.before)} → {words.of(decision.after)}" if decision.after else rule
+    return (
+        f"{rule}: {decision_words.outcome(decision.before)} → {decision_words.outcome(decision.after)}"
+        if decision.after
+        else rule
+    )

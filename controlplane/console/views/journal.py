@@ -18,7 +18,7 @@ from controlplane.journal import selectors
 
 _SINCE = {"1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7)}
 KINDS = (
-    "deployment", "replica", "node", "pool", "model", "variant", "tier", "quota", "share", "ladder", "price",
+    "deployment", "replica", "node", "pool", "model", "variant", "tier", "quota", "share", "ladder", "slo", "price",
     "key_tier", "tenant", "api_key", "user", "token", "gateway", "system",
 )  # fmt: skip
 _FILTERS = ("kind", "id", "actor", "verb", "level", "since")
