@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,6 +42,21 @@ def test_every_operation_needs_a_token_or_a_session_and_describes_its_errors(sch
         answer = operation["responses"]["401"]["content"]["application/json"]["schema"]
         assert answer == {"$ref": "#/components/schemas/Error"}
         assert operation["description"], operation["operationId"]
+
+
+def test_every_address_stands_in_the_documentation_with_its_methods(schema: dict[str, Any]) -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "rest.md").read_text(encoding="utf-8")
+    told = {
+        address: set(methods.split(", "))
+        for address, methods in re.findall(r"^\| `([^`]+/)` \| ([A-Z, ]+) \|", text, re.M)
+    }
+    known = {
+        path.removeprefix("/api/v1/").replace("{", "<").replace("}", ">"): {name.upper() for name in methods}
+        for path, methods in schema["paths"].items()
+        if path.startswith("/api/v1/")
+    }
+    assert {address: known.get(address) for address in told} == told, "stale, or with other methods"
+    assert sorted(set(known) - set(told)) == [], "not in docs/rest.md"
 
 
 def test_the_bearer_token_is_described(schema: dict[str, Any]) -> None:
