@@ -135,6 +135,7 @@ class Process:
         self._tasks = [
             asyncio.create_task(self.snapshots.follow(self._client), name="snapshot"),
             asyncio.create_task(self.outbox.run(self._client), name="outbox"),
+            asyncio.create_task(self.outbox.keep(), name="usage backlog"),
             asyncio.create_task(self.engine_samples.follow(self._client), name="engine samples"),
             asyncio.create_task(self.state_report.run(self._client), name="state report"),
             asyncio.create_task(self.knees.run(self._client), name="knees"),
