@@ -13,36 +13,16 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Literal
+
+from controlplane.domain.saturation import RAISE_AT, Cause, Saturation
 
 KINDS = ("cap_tokens", "divert", "shed")
 KIND_OF = {"max_tokens": "cap_tokens", "deployment": "divert"}  # field of a step -> the kind that uses it
-Cause = Literal["queue_wait", "kv", "refusals", "unknown"]
 
-KV_STEP_ON = 0.90  # part of the KV cache in use at which the ladder is climbed; engines are well used below it
-REFUSED_WATERMARK = 0.05  # part of the requests that were refused for want of room
-RAISE_AT, LOWER_AT = 0.8, 0.6
+LOWER_AT = 0.6
 RAISE_AFTER_S, LOWER_AFTER_S = 5.0, 15.0  # it must last so long, and as long since the last change
 SMOOTH_S = 5.0  # e-folding time of the signal
 CAP_TOKENS = 512
-
-
-@dataclass(frozen=True, slots=True)
-class Signal:
-    """What is known of a deployment now; None = not known. `wait_ratio`: the longest wait at the head of a queue over
-    that tier's limit, the highest of all tiers. `kv_usage` and `refused_ratio` are parts of 1."""
-
-    wait_ratio: float | None = None
-    kv_usage: float | None = None
-    refused_ratio: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Saturation:
-    """`value` 1.0 = one of the limits is reached; None = nothing is known."""
-
-    value: float | None
-    cause: Cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,28 +96,6 @@ class Outcome:
     why: str = ""
 
 
-def saturation(signal: Signal) -> Saturation:
-    """Returns how near a deployment is to its limits, by the one that is reached most."""
-    refused = None if signal.refused_ratio is None else signal.refused_ratio / REFUSED_WATERMARK
-    parts: list[tuple[float | None, Cause]] = [
-        (signal.wait_ratio, "queue_wait"),
-        (_of_kv(signal.kv_usage), "kv"),
-        (refused, "refusals"),
-    ]
-    known = [(part, cause) for part, cause in parts if part is not None and math.isfinite(part)]
-    if not known:
-        return Saturation(None, "unknown")
-    value, cause = max(known, key=lambda one: one[0])
-    return Saturation(max(0.0, value), cause)
-
-
-def _of_kv(usage: float | None) -> float | None:
-    """A full cache is 1.0; the way there from `KV_STEP_ON` on is as long as that from `RAISE_AT` on."""
-    if usage is None or usage <= KV_STEP_ON:
-        return None if usage is None else usage * RAISE_AT / KV_STEP_ON
-    return RAISE_AT + (usage - KV_STEP_ON) * (1.0 - RAISE_AT) / (1.0 - KV_STEP_ON)
-
-
 class Degrader:
     """Where one tier of a deployment stands on its ladder. One owner; changes in place."""
 
@@ -165,12 +123,20 @@ class Degrader:
         return self.ladder.steps[self.level] if self.level < len(self.ladder.steps) else None
 
     def observe(
-        self, now_is: Saturation, now: float, *, frozen: bool = False, may_climb: bool = True, may_leave: bool = True
+        self,
+        now_is: Saturation,
+        now: float,
+        *,
+        frozen: bool = False,
+        may_climb: bool = True,
+        may_leave: bool = True,
+        in_vain: bool = False,
     ) -> Change | None:
         """Takes the signal in, best once a second; returns the step that was climbed or left.
 
         Where nothing is known everything stays; `frozen` (automatic changes are switched off) as well. `may_climb` and
-        `may_leave`: what other tiers allow, see `controlplane.domain.tier_degradation`.
+        `may_leave`: what other tiers allow, see `controlplane.domain.tier_degradation`. `in_vain`: the tier is refused
+        while nothing runs and nothing waits, so a step is left without waiting for a time of calm.
         """
         if now_is.value is None:
             self._asked_since = self._calm_since = None
@@ -182,6 +148,8 @@ class Degrader:
             return None
         if may_climb and self._lasted(self._asked_since, now, RAISE_AFTER_S) and self.next_step is not None:
             return self._move(1, now_is.cause, now)
+        if may_leave and in_vain and self.level > 0:
+            return self._move(-1, "idle", now)
         if may_leave and self._lasted(self._calm_since, now, LOWER_AFTER_S) and self.level > 0:
             return self._move(-1, now_is.cause, now)
         return None
@@ -208,9 +176,13 @@ class Degrader:
             done.append(f"model={divert_to}")
         return Outcome(max_tokens, divert_to, header=", ".join(done))
 
+    def sheds(self, tier: str) -> bool:
+        """Returns whether requests of a tier are refused at the level of now."""
+        return any(step.kind == "shed" and step.concerns(tier) for step in self.ladder.steps[: self.level])
+
     def sheds_for_s(self, tier: str, now: float) -> float:
-        """Returns how long requests of a tier are shed at least: the step that does it is left after those above it,
-        each of which takes its time of calm."""
+        """Returns how long requests of a tier are shed, if the engine does not fall idle before: the step that does it
+        is left after those above it, each of which takes its time of calm."""
         climbed = self.ladder.steps[: self.level]
         first = next((place for place, step in enumerate(climbed) if step.kind == "shed" and step.concerns(tier)), None)
         if first is None:
@@ -254,6 +226,8 @@ def _since(before: float | None, now: float, holds: bool) -> float | None:
 
 
 def _why(by: int, cause: Cause, value: float) -> str:
+    if cause == "idle":
+        return "Requests were refused while nothing ran and nothing waited any more."
     if by < 0:
         return f"The saturation fell to {value:.2f}, and has been below {LOWER_AT} for {LOWER_AFTER_S:.0f} s."
     if cause == "kv":

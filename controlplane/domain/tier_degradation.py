@@ -3,7 +3,9 @@
 How saturated a tier is says its own queue, the queues of the tiers above it (of more weight), and what all share. So a
 long queue of batch makes no interactive answer worse, and where interactive suffers all below it are degraded with it,
 the lowest never later than the others. A step that refuses takes the lightest tier that it concerns first, and one tier
-more only while that was not enough; the heaviest is let in again first.
+more only while that was not enough; the heaviest is let in again first. Where all that could run is refused, and what
+ran has ended, the heaviest is let in again at once, and another one each second that this brings nothing: an engine
+that does nothing is spared nothing.
 
 Does not do
     I/O and clocks; metrics and journal are the caller's, from `Change`.
@@ -23,10 +25,8 @@ from controlplane.domain.degradation import (
     Degrader,
     Ladder,
     Outcome,
-    Saturation,
-    Signal,
-    saturation,
 )
+from controlplane.domain.saturation import Saturation, Signal, saturation
 
 RATIO_OF_FEW = 5  # what happened to fewer requests in a second says little: it counts as a part of so many
 
@@ -76,15 +76,19 @@ class TierLadders:
         self._lightest_first = heaviest_first[::-1]  # of equal ones the one that is named last
         self._add_up()
 
-    def observe(self, now_is: Mapping[str, Saturation], now: float, *, frozen: bool = False) -> list[Change]:
+    def observe(
+        self, now_is: Mapping[str, Saturation], now: float, *, frozen: bool = False, is_idle: bool = False
+    ) -> list[Change]:
         """Takes one second of each tier; returns the steps that were climbed or left, with the tiers to which they do
-        anything. A step that does nothing to any of these is told to nobody."""
+        anything. A step that does nothing to any of these is told to nobody. `is_idle`: nothing runs, nothing waits."""
         changes: list[Change] = []
+        in_vain = next((name for name in reversed(self._lightest_first) if self.by_tier[name].sheds(name)), "")
         for name in reversed(self._lightest_first):
             degrader = self.by_tier[name]
             change = degrader.observe(
                 now_is.get(name, Saturation(None, "unknown")), now, frozen=frozen,
                 may_climb=self._may_climb(name, now), may_leave=self._may_leave(name),
+                in_vain=is_idle and name == in_vain,
             )  # fmt: skip
             if change is None or not change.step.concerns(name):
                 continue
@@ -103,9 +107,12 @@ class TierLadders:
         return Outcome(asked.max_tokens) if degrader is None else degrader.apply(asked, reachable)
 
     def sheds_for_s(self, tier: str, now: float) -> float:
-        """Returns how long requests of a tier are shed at least, if its load stays as it is or falls."""
+        """Returns how long requests of a tier are shed, as far as its own steps tell. The heaviest of those that are
+        shed is let in as soon as the engine is idle, which comes early where nobody else is let in."""
         degrader = self.by_tier.get(tier)
-        return 0.0 if degrader is None else degrader.sheds_for_s(tier, now)
+        found = 0.0 if degrader is None else degrader.sheds_for_s(tier, now)
+        is_last = found > 0.0 and all(one.sheds(name) for name, one in self.by_tier.items()) and self._is_heaviest(tier)
+        return min(found, RAISE_AFTER_S) if is_last else found
 
     def check_invariants(self) -> None:
         """Raises AssertionError where a level is not one of the ladder."""
@@ -134,6 +141,9 @@ class TierLadders:
         lighter = {name, *self._lighter_than(name)}
         heavier = [one for other, one in self.by_tier.items() if other not in lighter and step.concerns(other)]
         return all(one.level < own.level for one in heavier)
+
+    def _is_heaviest(self, name: str) -> bool:
+        return self._lightest_first[-1] == name
 
     def _lighter_than(self, name: str) -> list[str]:
         return self._lightest_first[: self._lightest_first.index(name)]

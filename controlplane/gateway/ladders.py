@@ -54,7 +54,8 @@ class Ladders:
     def look_at(self, gate: Gate, samples: Mapping[str, EngineSample], now: float) -> None:
         """Takes one second of a gate; `now` is of the monotonic clock."""
         now_is = saturations(self._second(gate, now), _kv_usage(gate, samples))
-        for change in gate.degrader.observe(now_is, now, frozen=gate.is_frozen):
+        is_idle = not (gate.admission.seated or gate.admission.waiting)
+        for change in gate.degrader.observe(now_is, now, frozen=gate.is_frozen, is_idle=is_idle):
             self.news.add(gate.name, change, time.time())
             text = "%s: degradation level %d -> %d (%s): %s"
             logger.warning(text, gate.name, change.before, change.after, ", ".join(change.tiers), change.why)

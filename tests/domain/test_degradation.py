@@ -11,19 +11,16 @@ from controlplane.domain.degradation import (
     LOWER_AFTER_S,
     LOWER_AT,
     RAISE_AFTER_S,
-    RAISE_AT,
     Asked,
     Change,
     Degrader,
     Ladder,
-    Saturation,
-    Signal,
     Step,
     needless,
     problems,
-    saturation,
     uses,
 )
+from controlplane.domain.saturation import RAISE_AT, Saturation, Signal, saturation
 
 FULL = Ladder(
     (
