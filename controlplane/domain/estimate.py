@@ -181,7 +181,7 @@ def _kept(facts: ModelFacts) -> dict[str, int]:
     """Layers that keep something for a request, by kind."""
     found: dict[str, int] = {}
     for layer in facts.layers:
-        if layer.count and layer.kind not in ("none", "encoder", "cross"):
+        if layer.count and layer.kind not in ("none", "encoder", "cross", "beside"):
             found[layer.kind] = found.get(layer.kind, 0) + layer.count
     return found
 

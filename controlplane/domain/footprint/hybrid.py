@@ -20,8 +20,8 @@ _LONGEST = 1_000_000_000_000  # bound of the search for the longest request, in 
 
 @dataclass(frozen=True, slots=True)
 class KvGroup:
-    """Layers that share one block table. `block_tokens` is 0 for states, which take `state_blocks` a request;
-    `chunked`: the window is a chunk, which begins with a block."""
+    """Layers that share one block table. `state_blocks` a request are taken by states, whose `block_tokens` are 0, and
+    by what is attended to of an encoder; `chunked`: the window is a chunk, which begins with a block."""
 
     layers: int
     block_tokens: int
@@ -110,7 +110,8 @@ def layout(
     block = block_tokens or (usual if latent else BLOCK_TOKENS)
     growing = [bucket for bucket in buckets if not bucket.recurrent]
     states = [bucket for bucket in buckets if bucket.recurrent]
-    if not states and all(bucket.window_tokens is None for bucket in growing):
+    encoded = any(bucket.kind == "beside" for bucket in growing)
+    if not states and not encoded and all(bucket.window_tokens is None for bucket in growing):
         size = block * sum(bucket.layers * bucket.token_bytes for bucket in growing)
         return KvLayout(size, (KvGroup(sum(b.layers for b in growing), block),), in_flight, null_blocks)
     if states:
@@ -124,6 +125,8 @@ def layout(
         padded += count * size - bucket.layers
         tokens = _block_of(bucket, block, page)
         blocks = rules.state_blocks_a_request if bucket.recurrent else 0
+        if bucket.kind == "beside":  # engines hold room for as many tokens of an encoder as a step takes
+            blocks = -(-batched_tokens // tokens)
         chunked = bucket.kind == "chunked"
         groups.extend(KvGroup(size, tokens, bucket.window_tokens, blocks, chunked) for _ in range(count))
     return KvLayout(size * page, tuple(groups), in_flight, null_blocks, padded)

@@ -56,7 +56,7 @@ def buckets(
     """
     found: dict[KvBucket, int] = {}
     for kind in layers:
-        if kind.kind in _STATELESS or not kind.count or (kind.kind == "cross" and not rules.cross_takes_cache):
+        if kind.kind in _STATELESS or not kind.count or not _is_kept(kind, rules):
             continue
         count = ceil(kind.count / stages)
         windowed = _is_windowed(kind, rules, eagle)
@@ -68,6 +68,13 @@ def buckets(
 def local_heads(kv_heads: int, tensor_parallel: int) -> int:
     """Key-value heads that one rank holds."""
     return max(1, kv_heads // tensor_parallel)
+
+
+def _is_kept(layer: Layers, rules: EngineRules) -> bool:
+    """In V0 layers over an image took their part of every block, and those beside a decoder's own shared its part."""
+    if layer.kind == "cross":
+        return rules.cross_takes_cache
+    return layer.kind != "beside" or not rules.cross_takes_cache
 
 
 def _is_windowed(layer: Layers, rules: EngineRules, eagle: bool) -> bool:
@@ -93,7 +100,7 @@ def _of_layer(
     heads = local_heads(layer.kv_heads, tensor_parallel)
     value_dim = layer.head_dim if layer.value_head_dim is None else layer.value_head_dim
     token_bytes = heads * (precision.vector_bytes(layer.head_dim) + precision.vector_bytes(value_dim))
-    kind: AttentionKind = layer.kind if windowed else "full"
+    kind: AttentionKind = layer.kind if windowed or layer.kind == "beside" else "full"
     return [KvBucket(kind, 0, token_bytes, window_tokens=layer.window_tokens if windowed else None)]
 
 

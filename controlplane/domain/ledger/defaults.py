@@ -14,6 +14,7 @@ _USUAL_LENGTH = 32768
 _ANY_SIZE_FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "qwen2_5_omni", "qwen3_omni", "gated")
 _ANY_SIZE_IMAGE_TOKENS = 16384
 _IMAGE_TOKENS = 4096
+_SOUND_TOKENS = 1500  # Whisper takes 30 s at a time, padded
 
 
 def limited(model: ModelFacts, rules: EngineRules) -> ModelFacts:
@@ -39,6 +40,8 @@ def length(model: ModelFacts, rules: EngineRules, given: int | None, notes: list
 
 def image_tokens(model: ModelFacts, given: str | bool | None, notes: list[str]) -> int:
     """Tokens that the encoder is profiled with; 0 for text alone."""
+    if any(layer.kind == "beside" for layer in model.layers):
+        return _SOUND_TOKENS
     text = given.lower() if isinstance(given, str) else ""
     if given is False or any(word in text for word in ("disabled", "text only", "image 0", "none")):
         return 0

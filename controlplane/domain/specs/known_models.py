@@ -13,7 +13,18 @@ from functools import cache, lru_cache
 
 from controlplane.domain.specs import config_json, formats
 from controlplane.domain.specs.families import purpose
-from controlplane.domain.specs.known import base_lengths, deepseek, direct, hybrid, llama, more, other, qwen
+from controlplane.domain.specs.known import (
+    base_lengths,
+    deepseek,
+    direct,
+    further,
+    hybrid,
+    llama,
+    more,
+    other,
+    qwen,
+    tunes,
+)
 from controlplane.domain.specs.known.row import Config
 from controlplane.domain.specs.model import ModelFacts
 
@@ -31,6 +42,8 @@ _QUANTIZED = (
     "4bit", "8bit", "autoround", "gguf", "bitsandbytes", "block", "quantized",
 )  # fmt: skip
 _GGUF_NAMES = sorted((kind.lower() for kind in formats.GGUF_BITS if kind[0] in "QIT"), key=len, reverse=True)
+_LLAMA = re.compile(r"(?:meta )?llama ?(2|3(?:\.[123])?)\b")
+_SIZE = re.compile(r"\b\d+b\b")
 _DOT = re.compile(r"(?<=[^q]\d)_(?=\d)")  # `InternVL2_5`, but not the `q4_0` of GGUF
 _GGUF_KIND = re.compile(r"(?<![a-z0-9])(" + "|".join(_GGUF_NAMES) + r")(?![a-z0-9])")
 
@@ -39,14 +52,20 @@ _GGUF_KIND = re.compile(r"(?<![a-z0-9])(" + "|".join(_GGUF_NAMES) + r")(?![a-z0-
 def _table() -> dict[str, tuple[str, Config]]:
     """Models by their plain name without signs between the words: `qwen2.57b` -> (name as published, config)."""
     found: dict[str, tuple[str, Config]] = {}
-    for models in (llama.MODELS, qwen.MODELS, deepseek.MODELS, hybrid.MODELS, other.MODELS, more.MODELS):
-        for name, config in models.items():
+    for part in (llama, qwen, deepseek, hybrid, other, more, further):
+        for name, config in part.MODELS.items():
             key = _key(_words(name))
             found[key if key not in found else _with_tunes(name)] = (name, config)
-    found.update({_key(_words(name)): (name, {}) for name in direct.FACTS})
+    found.update({_with_tunes(name): (name, {}) for name in direct.FACTS})
     for alias, name in _ALIASES.items():
         found[_key(_words(alias))] = found[_key(_words(name))]
     return found
+
+
+@cache
+def _tunes() -> dict[str, str]:
+    """Keys of tunes that are named otherwise than their base -> the key of that."""
+    return {_key(_words(name)): _key(_words(base)) for name, base in tunes.TUNES.items()}
 
 
 def _key_of(name: str) -> tuple[str | None, bool]:
@@ -57,7 +76,18 @@ def _key_of(name: str) -> tuple[str | None, bool]:
         key, exact = _longest(_words(written))
         if key is not None:
             return key, exact
-    return None, False
+    return _of_llama(_words(name)), False
+
+
+def _of_llama(words: Sequence[str]) -> str | None:
+    """The key of the Llama that a tune names first, as Meta's licence wants it, with its size anywhere behind:
+    `Llama-3.1-Tulu-3-8B`."""
+    text = " ".join(words)
+    named = _LLAMA.match(text)
+    if named is None:
+        return None
+    keys = (f"{owner}llama{named[1]}{size}" for size in _SIZE.findall(text[named.end() :]) for owner in ("", "meta"))
+    return next((key for key in keys if key in _table()), None)
 
 
 def _key(words: Sequence[str]) -> str:
@@ -178,7 +208,7 @@ def _facts(key: str) -> ModelFacts:
         return direct.FACTS[name]
     facts = config_json.read(config, name=name)
     facts = replace(facts, source="table", pools=facts.pools or purpose.named_for_pooling(_all_words(name)))
-    missing = more.TOTALS.get(name, 0) - facts.parameters
+    missing = {**more.TOTALS, **further.TOTALS}.get(name, 0) - facts.parameters
     if missing <= 0:
         return facts
     return replace(
@@ -214,8 +244,12 @@ def _longest(words: list[str]) -> tuple[str | None, bool]:
     for length in range(min(len(words), 12), 0, -1):
         for start in range(len(words) - length + 1):
             key = _key(words[start : start + length])
-            if key in table and (length > 1 or len(words) == 1 or any(letter.isdigit() for letter in key)):
+            if length == 1 and len(words) > 1 and not any(letter.isdigit() for letter in key):
+                continue
+            if key in table:
                 return key, length == len(words)
+            if key in _tunes():
+                return _tunes()[key], False
     return None, False
 
 

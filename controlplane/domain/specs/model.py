@@ -13,8 +13,8 @@ from typing import Literal
 from controlplane.domain.specs.weight_parts import WeightParts
 
 AttentionKind = Literal[
-    "full", "sliding", "chunked", "mla", "mamba2", "gated_delta", "linear", "cross", "encoder", "none"
-]
+    "full", "sliding", "chunked", "mla", "mamba2", "gated_delta", "linear", "cross", "beside", "encoder", "none"
+]  # cross: layers of their own over an image; beside: in the same layers as a decoder's own, over its encoder's tokens
 
 
 @dataclass(frozen=True, slots=True)

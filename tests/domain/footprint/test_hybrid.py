@@ -36,6 +36,18 @@ def test_a_uniform_model_has_one_group() -> None:
     assert not layout.hybrid
 
 
+@pytest.mark.parametrize(("version", "engine", "blocks"), [("0.11.0", "V1", 28 + 128), ("0.8.5", "V0", 28)])
+def test_a_decoder_beside_an_encoder_holds_its_tokens_and_room_for_a_step_of_the_encoders(
+    version: str, engine: str, blocks: int
+) -> None:
+    """In V1 as a group of its own in the same pool; in V0 the layers shared each block's bytes."""
+    model = known_models.find("openai/whisper-large-v3")
+    assert model is not None
+    layout = make_layout(model, rules_for(version, engine))
+    assert layout.bytes_per_block == 32 * 16 * 2 * 20 * 64 * 2
+    assert layout.blocks_for(448) == blocks
+
+
 def test_latent_attention_has_blocks_of_64_tokens() -> None:
     assert make_layout(make_latent_model(), rules_for("0.11.0")).block_tokens == 64
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.domain.specs import known_models, precision
+from controlplane.domain.specs.known import tunes
 from controlplane.domain.specs.model import ModelFacts
 
 # parameters as the model's own page or files state them, in thousands where only a rounded figure is known
@@ -52,6 +53,30 @@ PUBLISHED = {
 }  # fmt: skip
 
 
+# the same as rounded on their pages, in billions
+PUBLISHED_BILLIONS = {
+    "Qwen/Qwen-7B-Chat": 7.72, "Qwen/Qwen-14B": 14.2, "Qwen/Qwen-72B-Chat": 72.3, "Qwen/CodeQwen1.5-7B-Chat": 7.25,
+    "microsoft/Phi-3-small-8k-instruct": 7.39, "ibm-granite/granite-3b-code-base": 3.48,
+    "ibm-granite/granite-8b-code-instruct": 8.05, "tiiuae/falcon-11B": 11.1, "01-ai/Yi-Coder-9B-Chat": 8.83,
+    "01-ai/Yi-Coder-1.5B": 1.48, "baichuan-inc/Baichuan-7B": 7.0, "internlm/internlm-7b": 7.32,
+    "OpenGVLab/InternVL2-2B": 2.21, "OpenGVLab/InternVL2-26B": 25.5, "OpenGVLab/InternVL2-Llama3-76B": 76.3,
+    "OpenGVLab/InternVL2_5-4B": 3.71, "OpenGVLab/InternVL3-9B": 9.14, "internlm/Intern-S1": 241,
+    "internlm/Intern-S1-mini": 8.54, "openbmb/MiniCPM-2B-sft-bf16": 2.72, "openbmb/MiniCPM4-0.5B": 0.434,
+    "openbmb/MiniCPM4-8B": 8.19, "inclusionAI/Ling-mini-2.0": 16.26, "inclusionAI/Ling-flash-2.0": 103,
+    "inclusionAI/Ling-1T": 1000, "tencent/Hunyuan-1.8B-Instruct": 1.79, "LGAI-EXAONE/EXAONE-3.0-7.8B-Instruct": 7.82,
+    "EleutherAI/pythia-160m": 0.162, "bigscience/bloom-1b7": 1.72, "bigscience/bloomz-3b": 3.0,
+    "bigcode/starcoderbase-1b": 1.14, "openlm-research/open_llama_3b": 3.43, "utter-project/EuroLLM-9B-Instruct": 9.15,
+    "utter-project/EuroLLM-1.7B": 1.66, "BSC-LT/salamandra-7b-instruct": 7.77, "BSC-LT/salamandra-2b": 2.25,
+    "openGPT-X/Teuken-7B-instruct-research-v0.4": 7.45, "speakleash/Bielik-11B-v2.3-Instruct": 11.17,
+    "cyberagent/calm3-22b-chat": 22.5, "llm-jp/llm-jp-3-13b-instruct": 13.7,
+    "yandex/YandexGPT-5-Lite-8B-instruct": 8.04, "humain-ai/ALLaM-7B-Instruct-preview": 7.0,
+    "h2oai/h2o-danube3-4b-chat": 3.96, "nvidia/Llama-3.1-Minitron-4B-Width-Base": 4.51,
+    "nvidia/Llama-3.1-Minitron-4B-Depth-Base": 4.54, "xai-org/grok-1": 316, "FacebookAI/roberta-base": 0.124,
+    "FacebookAI/xlm-roberta-base": 0.278, "intfloat/multilingual-e5-small": 0.118, "Zyphra/Zamba2-1.2B": 1.215,
+    "Zyphra/Zamba2-2.7B-instruct": 2.66,
+}  # fmt: skip
+
+
 def found(name: str) -> ModelFacts:
     facts = known_models.find(name)
     assert facts is not None, name
@@ -61,6 +86,51 @@ def found(name: str) -> ModelFacts:
 @pytest.mark.parametrize(("name", "published"), PUBLISHED.items())
 def test_parameters_agree_with_the_published_total(name: str, published: int) -> None:
     assert found(name).parameters == pytest.approx(published, rel=0.001)
+
+
+@pytest.mark.parametrize(("name", "billions"), PUBLISHED_BILLIONS.items())
+def test_parameters_agree_with_the_rounded_total(name: str, billions: float) -> None:
+    assert found(name).parameters / 1e9 == pytest.approx(billions, rel=0.005)
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [
+        ("openai/whisper-tiny", 37_760_640), ("openai/whisper-base", 72_593_920), ("openai/whisper-small", 241_734_912),
+        ("openai/whisper-medium", 763_857_920), ("openai/whisper-large-v3", 1_543_490_560),
+        ("openai/whisper-large-v3-turbo", 808_878_080),
+    ],
+)  # fmt: skip
+def test_whisper_is_counted_exactly(name: str, published: int) -> None:
+    facts = found(name)
+    assert facts.parameters == published
+    assert not facts.assumptions
+
+
+@pytest.mark.parametrize("name", sorted(tunes.TUNES))
+def test_a_tune_that_is_named_otherwise_is_its_base_and_says_so(name: str) -> None:
+    facts, base = found(f"someone/{name}"), found(tunes.TUNES[name])
+    assert (facts.parameters, facts.layers) == (base.parameters, base.layers)
+    assert any(tunes.TUNES[name].lower() in told.lower() for told in facts.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        ("allenai/Llama-3.1-Tulu-3-70B", "Llama-3.1-70B"), ("scb10x/llama3.1-typhoon2-8b-instruct", "Llama-3.1-8B"),
+        ("tokyotech-llm/Llama-3.3-Swallow-70B-Instruct-v0.4", "Llama-3.3-70B"),
+        ("elyza/Llama-3-ELYZA-JP-8B", "Meta-Llama-3-8B"), ("nvidia/Llama-3_3-Nemotron-Super-49B-v1", None),
+        ("acme/Llama-3.2-Vision-Foo-90B", None),
+        ("acme/llama-3-8x8b-moe", None),
+    ],
+)  # fmt: skip
+def test_a_llama_of_others_is_the_size_that_its_name_says(name: str, base: str | None) -> None:
+    facts = known_models.find(name)
+    if base is None:
+        assert facts is None
+        return
+    assert facts is not None and facts.parameters == found(base).parameters
+    assert not facts.length_is_own and any(base in told for told in facts.assumptions)
 
 
 @pytest.mark.parametrize(
