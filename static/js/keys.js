@@ -1,7 +1,7 @@
 // Keyboard: / search, ? help, g then a letter goes to a page.
 import { openDialog } from "./dialog.js";
 
-const PLACES = { o: "/", d: "/deployments/", n: "/nodes/", m: "/models/", p: "/planner/", j: "/journal/", a: "/access/" };
+const PLACES = { o: "/", d: "/deployments/", n: "/nodes/", m: "/models/", p: "/planner/", t: "/gateway/", l: "/pools/", j: "/journal/", a: "/access/" };
 let afterG = 0;
 
 document.addEventListener("keydown", (event) => {

@@ -29,7 +29,7 @@ def test_queues_waits_refusals_seats_and_slices_are_shown() -> None:
     text = text_of()
     for told in (
         "Degraded, step 1 of 3", "41 / 1,024", "12.4 / 30", "2.29 / 64.0", "44 / 48",
-        "171,000 / 180,224 91 % 17", "140,400 / 180,224 – % –",
+        "171,000 / 180,224 tokens 91 % 17", "140,400 / 180,224 tokens – % –",
         "Would have waited too long Standard 3.40 941", "chatbot Standard 38 61,200 12.4", "done now Standard, Batch",
         "Answers have at most 512 tokens (all tiers)", "chatbot/daily", "1,204,000 / 5,000,000", "610.00 / 1,250.00",
         "a3f09c1d", "search/fair", "204",
@@ -42,7 +42,7 @@ def test_what_is_not_known_is_a_dash() -> None:
     making.make_fleet()
     making_traffic.tell("llama-70b")
     assert "Batch 0 / 4,096" in text_of()
-    assert "Batch 0 / 4,096 0 / 256 – 0 /s 0.600 /s 310 77" in text_of(), "nobody waits: no oldest wait"
+    assert "Batch 0 / 4,096 0 / 256 MiB – 0 /s 0.600 /s 310 77" in text_of(), "nobody waits: no oldest wait"
     assert "2,000" in text_of(), "a replica whose capacity nobody tells"
 
 
@@ -87,3 +87,12 @@ def test_a_deployment_that_nobody_tells_of_is_said() -> None:
 )
 def test_a_deployment_is_in_the_worst_state_that_is_true(state: DeploymentState, name: str) -> None:
     assert gateway_page.condition(state)[0] == name
+
+
+def test_figures_have_their_unit_where_a_card_has_no_head() -> None:
+    making.make_fleet()
+    making_traffic.tell("llama-70b", "smollm2")
+    page = make_client("viewer").get("/gateway/").content.decode()
+    for unit, figure in (("MiB", "2.29"), ("s", "12.4"), ("tokens", "171,000"), ("tokens", "313,400")):
+        shown = rf'{figure}<span class="unit"> / [^<]+</span> <span class="unit card-only">{unit}</span>'
+        assert re.search(shown, page), figure

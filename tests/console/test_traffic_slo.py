@@ -22,7 +22,7 @@ def test_an_objective_is_set_and_shown_in_the_units_that_people_write() -> None:
     assert (row.ttft_s, row.tpot_s) == (1.5, 0.08)
     shown = client.get(PAGE).content.decode()
     found = shown[shown.index("Time to first token") :][:300]
-    assert "<dd>1.5 s</dd>" in found and "<dd>80.0 ms</dd>" in found, found
+    assert "<dd>1.50 s</dd>" in found and "<dd>80.0 ms</dd>" in found, found
 
 
 def test_half_an_objective_is_enough_and_nonsense_names_its_field() -> None:

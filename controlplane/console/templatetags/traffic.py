@@ -21,10 +21,17 @@ register = template.Library()
 
 
 @register.simple_tag
-def gauge(value: float | None, limit: float | None, css: str, form: str = "count", unit: str = "") -> SafeString:
-    """A value of a limit as a bar and in figures; without a limit the figure alone. `form`: a name of `FORMS`."""
+def gauge(
+    value: float | None, limit: float | None, css: str, form: str = "count", unit: str = "", *, head_unit: str = ""
+) -> SafeString:
+    """A value of a limit as a bar and in figures; without a limit the figure alone. `form`: a name of `FORMS`.
+
+    `head_unit` stands in the head of the column: beside the figure only where a card has taken the row's place.
+    """
     write = traffic_units.FORMS[form]
-    tail = format_html(' <span class="unit">{}</span>', unit) if unit and value is not None else ""
+    css_of_unit = "unit" if unit else "unit card-only"
+    shown = (unit or head_unit) and value is not None
+    tail = format_html(' <span class="{}">{}</span>', css_of_unit, unit or head_unit) if shown else ""
     if value is None or not limit:
         return format_html(
             '<span class="memory-cell"><svg class="bar" aria-hidden="true"></svg><span class="num">{}{}</span></span>',

@@ -64,18 +64,18 @@ def engine_fields(request: HttpRequest) -> HttpResponse:
 def preview(request: HttpRequest) -> HttpResponse:
     """The command line and the REST call that the form would make."""
     values = request.POST.dict()
-    engine, name = _engine(values), values.get("name", "").strip() or "preview"
+    engine, name = _engine(values), values.get("name", "").strip()
     version = seen(values) or 0  # the form of a new deployment has none
     try:
         wish = deployment_wish.read(engine, values)
         command = services.preview_command(wish)
-        ledgers = services.preview_ledgers(wish, name)
+        ledgers = services.preview_ledgers(wish, name or "preview")
     except RefusedError as error:
         return render(request, "deployments/preview.html", {"problem": error})
     context = {
         "command": shlex.join(command) if command else "",
         "ledgers": ledgers,
-        "rest": rest.call("PUT", f"deployments/{name}/", deployment_wish.as_body(wish), version=version),
+        "rest": rest.call("PUT", f"deployments/{name or 'NAME'}/", deployment_wish.as_body(wish), version=version),
     }
     return render(request, "deployments/preview.html", context)
 

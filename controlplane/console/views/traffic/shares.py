@@ -39,9 +39,9 @@ def shares(request: HttpRequest) -> HttpResponse:
         Column(_("Deployment"), "deployment__name"),
         Column(_("Weight"), "weight", "num"),
         Column(_("Guaranteed"), "guaranteed", "num", "%"),
-        Column(_("That is now"), "", "num at-l", _("seats")),
+        Column(_("Guaranteed now"), "", "num at-l", _("seats")),
         Column(_("Upper limit"), "most", "num", "%"),
-        Column(_("Sold of the deployment"), "", "num", "%"),
+        Column(_("Sold in all"), "", "num", "%"),
         Column(_("Actions"), "", "quiet"),
     ]
     table = listing(rows, params, columns)

@@ -174,10 +174,10 @@ def _columns() -> list[Column]:
     return [
         Column(_("Weight"), "weight", "num"),
         Column(_("Queue"), "queue_most", "num", _("requests")),
-        Column(_("Queue"), "queue_most_bytes", "num at-l", "MiB"),
+        Column(_("Queue memory"), "queue_most_bytes", "num at-l", "MiB"),
         Column(_("Longest wait"), "longest_wait_s", "num", "s"),
-        Column(_("May take"), "total_base_s", "num at-l", "s"),
-        Column(_("and a token"), "total_per_token_s", "num at-l", "s"),
+        Column(_("Total limit"), "total_base_s", "num at-l", "s"),
+        Column(_("Limit a token"), "total_per_token_s", "num at-l", "s"),
         Column(_("KV share"), "kv_share", "num", "%"),
         Column(_("Actions"), "", "quiet"),
     ]
@@ -202,6 +202,6 @@ def _amounts(*, new: bool = False) -> list[Amount]:
         Amount("queue_most_bytes", _("Their bytes together"), "MiB", _("For example 64."), 0, 2**20, MIB, whole=True),
         Amount("longest_wait_s", _("Longest wait for a seat"), "s", wait, 0, _DAY_S),
         Amount("total_base_s", _("A whole request may take"), "s", token, 0, _DAY_S),
-        Amount("total_per_token_s", _("and for each of its tokens"), "s", "", 0, _DAY_S),
+        Amount("total_per_token_s", _("And for each of its tokens"), "s", "", 0, _DAY_S),
         Amount("kv_share", _("Share of the KV cache"), "%", share, 0, 100, PERCENT, above=True, optional=new),
     ]
