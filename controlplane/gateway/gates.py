@@ -217,7 +217,7 @@ class Gates:
                 tpot_target_s=gate.tpot_target_s,
                 tokens_per_s=series.last_output_tokens if series is not None and second.running else None,
             )
-            change = seats.adjust(signals, now)
+            change = seats.hold() if gate.is_frozen else seats.adjust(signals, now)
             if change.after != change.before:
                 changed = True
                 gate.seat_changes += 1

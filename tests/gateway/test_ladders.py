@@ -12,6 +12,7 @@ from controlplane.domain.admission.tiers import DEFAULT_TIERS
 from controlplane.domain.degradation import Ladder, Step
 from controlplane.domain.routing import RoutedKey, RoutingSnapshot
 from controlplane.gateway.gate import Gate
+from controlplane.gateway.signals import NOTHING
 from controlplane.lib import wire
 from controlplane.lib.ids import secret_hash
 from tests.gateway.conftest import KEY, Answer, Running, StartGateway, make_deployment, make_snapshot, until
@@ -293,6 +294,24 @@ async def test_waiting_for_too_long_climbs_the_ladder_and_calm_comes_down(start_
         assert [one.after for one in ladders.news.untold] == [1, 0]
         await gateway.until_idle()
     is_at_rest(gateway)
+
+
+@pytest.mark.parametrize("is_frozen", [True, False])
+async def test_seats_of_a_frozen_deployment_stay_too(start_gateway: StartGateway, is_frozen: bool) -> None:
+    async with Engine() as engine:
+        snapshot = make_ladder(engine.url, CAP)
+        chat = replace(
+            snapshot.deployments["chat"], frozen=is_frozen, replicas=make_seats(engine.url, seats=8).replicas
+        )
+        gateway = await start_gateway(replace(snapshot, deployments={"chat": chat}))
+        gate, gates = gate_of(gateway), gateway.process.gates
+        [(replica_id, seats)] = gate.seats.items()
+        before = seats.now
+        full = {replica_id: replace(NOTHING, kv_usage=0.99)}
+        for second in range(30):
+            gates._look_at(gate, {}, full, time.monotonic() + 60 + second)
+        assert (seats.now == before) == is_frozen
+        assert gate.admission.places[replica_id].seats == seats.now
 
 
 async def test_a_frozen_deployment_stays_where_it_is(start_gateway: StartGateway) -> None:

@@ -133,6 +133,7 @@ def _freeze(row: Deployment, _values: Values) -> Dialog:
         _("Replicas ready: %(ready)d of %(wanted)d. They serve on as they are.")
         % {"ready": _ready(row), "wanted": row.replicas_wanted},
         _("Nothing is placed, replaced or ended by itself until it is unfrozen; an engine that dies is started again."),
+        _("Seats and the steps of its ladder stay where they are; its queues and limits hold as before."),
     ]
     if row.engine == Engine.EXTERNAL:
         says = [_("Nothing changes at an endpoint by itself. Whether it answers is asked on, frozen or not.")]

@@ -50,6 +50,7 @@ def _dialog(row: Freeze, values: Values, back: str) -> Dialog:
         *_numbers(),
         _("Nothing is placed, replaced or ended by itself from then on. What people ask for in numbers is still done."),
         _("Traffic goes on, and an engine that dies is started again on its node."),
+        _("Seats and the steps of ladders stay where they are; queues and limits hold as before."),
     ]
     why = Field("reason", _("Why"), value=reason, full=True)
     return Dialog(_("Freeze everything"), _("Freeze"), says, (why,), call, False, back, None, row.version, hidden)

@@ -125,6 +125,16 @@ class Seats:
             self.knee, self.settled_until = knee, at + SETTLED_S
             self.searched = max(self.limits.floor, min(knee, self.limits.ceiling))
 
+    def hold(self) -> SeatChange:
+        """Stays where it is while automatic changes are switched off; what was only on trial is taken back."""
+        before = self.now
+        if self.trial is not None:
+            self.searched, self.trial = min(self.searched, self.trial.seats), None
+        if self.in_time.seats is None:
+            self.now = self.searched  # whoever has just taken over goes to the knee that was found before
+        self.waited = 0
+        return SeatChange(before, self.now, "" if self.now == before else "Nothing may be tried now.")
+
     def adjust(self, signals: Signals, at: float) -> SeatChange:
         """Takes one second's signals and returns what changed."""
         before, limits, in_time = self.now, self.limits, self.in_time

@@ -196,6 +196,39 @@ def test_one_second_with_a_long_prompt_in_it_is_none_to_judge_long_streams_by() 
     assert seats.now == 16
 
 
+def test_seats_stay_where_they_are_while_nothing_may_change() -> None:
+    seats = run_replica(64, 600)
+    before = seats.now
+    assert [seats.hold().after for _ in range(600)] == [before] * 600
+    assert seats.trial is None
+
+
+def test_lowered_seats_do_not_come_back_while_nothing_may_change() -> None:
+    seats = Seats(SeatLimits(4, 64), 32)
+    seats.adjust(Signals(32, flow=make_flow(0.2, streams=32), tpot_target_s=0.1), 0.0)
+    lowered = seats.now
+    assert lowered < 32
+    assert [seats.hold().after for _ in range(60)] == [lowered] * 60
+
+
+def test_what_is_on_trial_when_changes_are_switched_off_is_taken_back() -> None:
+    seats = Seats.start(SeatLimits(4, 256), is_promised=True)
+    at = 0.0
+    while seats.trial is None:
+        seats.adjust(Signals(seats.now, tokens_per_s=25.0 * seats.now), at)
+        at += 1.0
+    assert seats.now > seats.trial.seats == 16
+    change = seats.hold()
+    assert (change.after, seats.now, change.why) == (16, 16, "Nothing may be tried now.")
+    assert seats.hold().why == ""
+
+
+def test_whoever_takes_over_while_nothing_may_change_goes_to_the_knee_that_was_found() -> None:
+    seats = Seats.start(SeatLimits(4, 256), is_promised=True)
+    seats.inherit(64, 0.0)
+    assert seats.hold().after == 64
+
+
 def test_a_knee_that_is_confirmed_is_questioned_ever_more_seldom() -> None:
     seats = Seats.start(SeatLimits(4, 256), is_promised=True)
     trials: list[float] = []
