@@ -16,6 +16,7 @@ GIB = 2**30
 # what drivers report of a nominal size, where only the size is known: cards of that size in the table of accelerators
 _MOST_OF_NAMED = 6.0  # times its memory: no card of that name comes near
 _MOST_CHIPS, _MOST_CHIPS_DESKTOP = 1.5, 4.1  # times its memory, in names: workshops put more chips on GeForce boards
+_LITTLE_OF_NAMED = 0.75  # a slice of it, or another card
 _MUCH_OF_NAMED = 1.5  # times its memory: there are cards with twice the usual chips, and it is said
 _REPORTED_GIB = {16: 15.6, 24: 23.6, 32: 31.36, 40: 39.5, 48: 44.4, 64: 63.6, 80: 79.2, 96: 94.97, 128: 119.7}
 _USUAL_SHARE = 0.975  # of nominal, where the size is none of these (median of the table's cards)
@@ -72,6 +73,8 @@ def resolve(name: str | None, total_gib: float | None, *, needed: bool = True) -
         said = _unknown(text) if text and facts is None else ""
         if facts is not None and total_gib * GIB > _MUCH_OF_NAMED * facts.memory_bytes:
             said = f"gpu_memory_total_gib is {total_gib:g}, more than {facts.name} has; it was taken as given."
+        if facts is not None and total_gib * GIB < _LITTLE_OF_NAMED * facts.memory_bytes:
+            said = f"gpu_memory_total_gib is {total_gib:g}, a part of what {facts.name} has; it was taken as given."
         return Card(text, round(total_gib * GIB), facts, unified, said)
     if not text:
         return Card(text, None)

@@ -14,6 +14,7 @@ from controlplane.domain.specs.fields import shown
 Version = tuple[int, int, int]
 
 NEWEST: Version = (0, 32, 0)
+_EARLIEST_KNOWN = (0, 6)
 _LATEST_KNOWN = (0, 33)
 BEFORE_092: Version = (0, 12, 0)  # a version of the middle of the time in which 0.90 was the default utilization
 _V0_USUAL: Version = (0, 7, 0)
@@ -227,7 +228,7 @@ def rules_for(
         elif capability is not None and capability < _LEAST_OF_V1 and (0, 8, 0) <= version < (0, 10, 2):
             reason = "V0 was taken, as engine is not given: before 0.10.2 it ran cards below compute capability 8.0."
             return EngineRules(version, "V0", reason)
-        return EngineRules(version, generation, _of_later(version))
+        return EngineRules(version, generation, _beyond_known(version, asked))
     why = f"vllm_version {shown(version_text)} names no version" if version_text else "vllm_version is not given"
     if asked == "V0":
         return EngineRules(_V0_USUAL, "V0", f"{why}; the rules of V0 in 0.7 were taken.")
@@ -237,8 +238,13 @@ def rules_for(
     return EngineRules(NEWEST, "V1", f"{why}; the rules of {NEWEST[0]}.{NEWEST[1]} were taken.")
 
 
-def _of_later(version: Version) -> str:
-    if version[:2] <= _LATEST_KNOWN:
-        return ""
-    told, known = (".".join(str(part) for part in one[:2]) for one in (version, _LATEST_KNOWN))
-    return f"Version {told} is later than {known}, the latest whose rules are known; those of {known} were taken."
+def _beyond_known(version: Version, asked: str) -> str:
+    """What is said of a version whose own rules are not known, or of V0 where it is no more."""
+    told = ".".join(str(part) for part in version[:2])
+    if version[:2] > _LATEST_KNOWN:
+        known = ".".join(str(part) for part in _LATEST_KNOWN)
+        return f"Version {told} is later than {known}, the latest whose rules are known; those of {known} were taken."
+    if version[:2] < _EARLIEST_KNOWN:
+        known = ".".join(str(part) for part in _EARLIEST_KNOWN)
+        return f"Version {told} is earlier than {known}, the first whose rules are known; those of {known} were taken."
+    return "V1 was taken: engines from 0.11 on have no V0 any more." if asked == "V0" and version >= (0, 11, 0) else ""

@@ -69,7 +69,8 @@ def batch(
     """Requests and tokens a step; `given` are both as they were asked for, None = not at all."""
     sequences, tokens = given
     if sequences is None:
-        sequences = rules.default_sequences(card.total_bytes, card.name)
+        usual = rules.default_sequences(card.total_bytes, card.name)
+        sequences = usual if tokens is None else min(usual, tokens)  # a step holds a token of each
         notes.append(f"max_num_seqs is not given; {sequences} is the default of {rules.label} on this card.")
     if tokens is None:
         latent = any(layer.kind == "mla" for layer in model.layers)

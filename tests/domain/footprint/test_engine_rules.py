@@ -87,6 +87,12 @@ def test_at_first_large_cards_were_known_by_name() -> None:
     assert rules_for("0.8.2").default_sequences(79 * GIB, "H100 80GB") == 1024
 
 
+def test_v0_is_no_more_from_0_11_on_and_that_is_told() -> None:
+    found = rules_for("0.11.0", "V0")
+    assert (found.generation, found.assumption) == ("V1", "V1 was taken: engines from 0.11 on have no V0 any more.")
+    assert (rules_for("0.10.0", "V0").generation, rules_for("0.10.0", "V0").assumption) == ("V0", "")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -96,6 +102,7 @@ def test_at_first_large_cards_were_known_by_name() -> None:
         ("0.33.1", ""),
         ("0.41", "Version 0.41 is later than 0.33"),
         ("1.0.0", "Version 1.0 is later than 0.33"),
+        ("0.5.4", "Version 0.5 is earlier than 0.6"),
     ],
 )
 def test_a_version_that_says_nothing_or_is_not_known_yet_is_told(text: str | None, said: str) -> None:

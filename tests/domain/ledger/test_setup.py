@@ -32,6 +32,11 @@ def test_a_length_beyond_the_models_own_limit_is_told_apart_from_one_that_a_tune
     assert not make_setup(make_model(length_is_own=False), max_model_len=200_000).length_is_beyond_model
 
 
+def test_no_more_requests_than_tokens_a_step_are_taken() -> None:
+    assert make_setup(max_num_batched_tokens=128).max_num_seqs == 128
+    assert make_setup(max_num_batched_tokens=4096).max_num_seqs == 256
+
+
 def test_ranks_must_divide_the_heads() -> None:
     with pytest.raises(RefusedError) as refused:
         make_setup(tensor_parallel=3)
