@@ -5,7 +5,7 @@ batch to Valkey. With `--all-nodes-under DIR` one process serves every simulated
 
 Guarantees
     A stuck engine, a stuck driver or an absent Valkey delays no other reading. SIGTERM ends it within two seconds,
-    with what was already read written if Valkey answers.
+    with what was already read written if Valkey answers. What writes goes on after whatever error ended it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import logging
 import signal
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from controlplane import env
@@ -35,6 +36,7 @@ logger = logging.getLogger(__name__)
 ANSWERS_WITHIN_S = 0.3
 NODES_EVERY_S = 5.0
 LAST_WRITE_S = 1.0
+AGAIN_AFTER_S = 1.0
 
 
 class Collector:
@@ -64,8 +66,11 @@ class Collector:
     async def run(self, stop: asyncio.Event) -> None:
         """Collects a second each second until `stop`."""
         client = valkey.connect_async()
-        sender = asyncio.create_task(self.outbox.send_forever(client))
-        asker = asyncio.create_task(self._places.ask_forever(client))
+        works = {
+            "writing samples": partial(self.outbox.send_forever, client),
+            "asking how far logs were read": partial(self._places.ask_forever, client),
+        }
+        beside = [asyncio.create_task(tasks.keep_running(what, work, AGAIN_AFTER_S)) for what, work in works.items()]
         try:
             while not stop.is_set():
                 await self.second()
@@ -73,7 +78,7 @@ class Collector:
                     async with asyncio.timeout(1.0 - time.time() % 1.0):
                         await stop.wait()
         finally:
-            await tasks.end(sender, asker)
+            await tasks.end(*beside)
             self.outbox.put(rollups=self._clock.finish())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LAST_WRITE_S):

@@ -124,6 +124,28 @@ async def test_a_nodes_engines_become_samples(store: redis.asyncio.Redis, tmp_pa
     assert found["deployment:chat"]["requests_per_s"] is None
 
 
+async def test_an_error_that_nobody_expected_makes_no_collector_mute(
+    store: redis.asyncio.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fails(*_: object) -> bool:
+        raise AttributeError("'NoneType' object has no attribute 'writelines'")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Outbox, "send", fails)
+        async with collecting(tmp_path / "n1"):
+
+            async def failed() -> bool:
+                return "writing samples has failed" in caplog.text
+
+            await until(failed, "the error")
+            broken.undo()
+
+            async def sampled() -> object:
+                return (await sample_store.newest_async(store, ["node:n1"])).get("node:n1")
+
+            await until(sampled, "a sample")
+
+
 async def test_a_stuck_engine_delays_nobody_and_is_said(store: redis.asyncio.Redis, tmp_path: Path) -> None:
     folder = tmp_path / "n1"
     async with engines(2) as [good, stuck]:
