@@ -48,4 +48,4 @@ def tier_field(tier: str) -> Field:
     """Returns the menu of tiers, with what they mean."""
     choices = tuple((one, traffic_words.tier(one)) for one in owners.TIERS)
     help_text = _("Interactive waits least and goes first, batch waits longest and goes last.")
-    return Field("tier", _("Tier"), "select", tier, help_text, choices=choices, required=True, full=True)
+    return Field("tier", _("Tier"), "select", tier, help_text, choices=choices, required=True)

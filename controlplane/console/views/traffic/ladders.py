@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.db.models import QuerySet
@@ -187,26 +188,35 @@ def _dialog(
         *checks,
     ]
     body = {"steps": [ladder_steps.plain(one) for one in steps]}
-    says = [
-        _("Steps are climbed one after the other while the deployment is saturated, and left when the load is lower."),
-        _("A client that opts out of worse answers waits or is refused instead. No tier ticked = all tiers."),
-        _("Refused are requests of the lightest tier first, and of one more every %(s)d s while that is not enough.")
-        % {"s": RAISE_AFTER_S},
-    ]
     return Dialog(
-        *texts, says, fields,
+        *texts, _says(step), fields,
         rest.call("PUT", f"deployments/{deployment}/ladder/", body, version=_version(row)),
         back=reverse("ladder", args=[deployment]), version=_version(row),
     )  # fmt: skip
+
+
+def _says(step: Step) -> list[str]:
+    said = [
+        _("Steps are climbed one after the other while the deployment is saturated, and left when the load is lower."),
+        _("A client that opts out of worse answers waits or is refused instead. No tier ticked = all tiers."),
+    ]
+    if step.kind == "shed":
+        shed = _(
+            "Requests of the lightest tier are refused first, those of one more every %(s)d s while it is not enough."
+        )
+        said.append(shed % {"s": RAISE_AFTER_S})
+    return said
 
 
 def _fields_of(step: Step, values: Values, others: Sequence[str]) -> list[Field]:
     """What only a step of this kind has."""
     if degradation.uses(step.kind, "max_tokens"):
         text, told = values.get("max_tokens", str(step.max_tokens)), _("Of a shorter answer. For example 512.")
-        return [Field("max_tokens", _("Most output tokens"), "number", text, told, minimum=1, maximum=10_000_000)]
+        return [
+            Field("max_tokens", _("Most output tokens"), "number", text, told, minimum=1, maximum=10_000_000, full=True)
+        ]
     if degradation.uses(step.kind, "deployment"):
-        return [pick("deployment", _("Requests go to"), step.deployment, others, every="–")]
+        return [replace(pick("deployment", _("Requests go to"), step.deployment, others, every="–"), full=True)]
     return []
 
 
