@@ -136,6 +136,8 @@ def curves(answer: Answer) -> list[dict[str, Any]]:
         told = {"before": then, "before_label": _("before calibration")} if then else {}
         return _chart(key, title, unit, now, limit) | shared | told
 
+    if answer.question.model.pools:
+        return [of("ttft", _("Time to the answer"), "ms", "ttft_ms", target.ttft_ms)]
     return [
         of("ttft", ttft, "ms", "ttft_ms", target.ttft_ms),
         of("tpot", tpot, "ms", "tpot_ms", target.tpot_ms),

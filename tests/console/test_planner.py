@@ -342,3 +342,13 @@ def test_a_copy_with_groups_of_attention_has_the_caches_of_all_of_them(viewer: C
     answer = viewer.post("/planner/answer/", {**question, "attention_copies": "8", "expert_parallel": "true"})
     assert answer.context["head"].tokens.each == 8 * answer.context["ledger"].tokens
     assert answer.content.decode().count("of one of the 8 caches of a copy") == 3
+
+
+def test_of_a_model_that_answers_with_a_vector_no_time_a_token_is_told(viewer: Client) -> None:
+    question = {**LLAMA, "model": "BAAI/bge-m3", "input_tokens": "400", "peak_requests_per_s": "5"}
+    answer = viewer.post("/planner/answer/", question)
+    page = answer.content.decode()
+    assert answer.context["asked"].output.mean == 1
+    assert any("one vector or score" in note for note in answer.context["answer"].assumptions)
+    assert "output tokens a second" not in page and "An answer after" in page
+    assert [chart["key"] for chart in answer.context["curves"]] == ["ttft"]

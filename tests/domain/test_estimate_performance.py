@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.domain import estimate_performance
+from controlplane.domain.specs import known_models
 from controlplane.domain.specs.model import ModelFacts
 from tests.domain.performance.setups import make_dense
 
@@ -52,6 +53,16 @@ def test_a_name_that_is_none_is_dropped(name: object) -> None:
     assert answer["case_id"] is None
     assert ask(make_case(case_id=None))[0]["case_id"] == "a"
     json.dumps(answer, allow_nan=False)
+
+
+def test_a_model_that_writes_nothing_has_no_time_a_token() -> None:
+    case = make_case(model="BAAI/bge-m3")
+    answer: Any = estimate_performance.run([case], calibrate=False, find_model=known_models.find)[0]
+    assert "writes" in answer["error"]["fields"]["model"]
+
+
+def test_more_stages_than_cards_are_refused_by_their_own_field() -> None:
+    assert "pp" in ask(make_case(pp=99))[0]["error"]["fields"]
 
 
 def test_no_cases_no_answers() -> None:

@@ -107,7 +107,7 @@ def estimate(inputs: Inputs) -> Answer:
 
 def _estimate(inputs: Inputs) -> Answer:
     subject = subjects.find(inputs)
-    asked = workload.of(inputs)
+    asked = workload.of(inputs, writes=not subject.facts.pools)
     standing = questions.standing_of(inputs)
     question = questions.of(inputs, subject, asked, standing)
     question, tried, calibration = _calibrated(inputs, question)
@@ -164,8 +164,9 @@ def _before(calibration: Calibration, question: Question, chosen: Candidate) -> 
 def capacity(inputs: Inputs) -> Capacity:
     """Both directions of the capacity plan. Raises RefusedError naming the field."""
     with told_by_field():
-        asked = workload.of(inputs)
-        question = questions.of(inputs, subjects.find(inputs), asked, questions.standing_of(inputs))
+        subject = subjects.find(inputs)
+        asked = workload.of(inputs, writes=not subject.facts.pools)
+        question = questions.of(inputs, subject, asked, questions.standing_of(inputs))
         question, tried, calibration = _calibrated(inputs, question)
         split = splits.shown(inputs, ranking.rank(question, tried)) if _card_rate(inputs).is_given else None
         return replace(_capacity(question, asked, inputs, tried, split), calibration=calibration)

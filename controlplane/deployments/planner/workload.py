@@ -72,13 +72,22 @@ class Asked:
         )
 
 
-def of(inputs: Inputs) -> Asked:
-    """The load. Raises RefusedError naming a length that can't be."""
+def of(inputs: Inputs, *, writes: bool = True) -> Asked:
+    """The load; of a model that `writes` nothing an answer is one step long. Raises RefusedError naming a length that
+    can't be."""
     trace = inputs.trace
     notes: list[str] = []
     context: float | None = None
+    answers_from: Source
     prompts, prompts_from = _side(inputs, "input", notes)
-    answers, answers_from = _side(inputs, "output", notes)
+    if writes:
+        answers, answers_from = _side(inputs, "output", notes)
+    else:
+        answers, answers_from = lengths.of_mean(1.0, "output_tokens"), "usual"
+        notes.append(
+            "The model answers with one vector or score: output_tokens are not counted, and its times are predicted as "
+            "those in which a model that writes reads a prompt."
+        )
     if trace is not None and trace.input is not None and trace.output is not None:
         context = trace.decoding_context_tokens
     peak, mean = inputs.peak_requests_per_s, inputs.mean_requests_per_s

@@ -43,6 +43,8 @@ def summary(question: Question, ranked: Sequence[Candidate], rejected: Sequence[
     if not best.meets_objective:
         return f"No split meets the objective for {name} on {cards}; {plan} comes nearest."
     ttft, tpot = f"{best.at_load.ttft_ms:.0f}", f"{best.at_load.tpot_ms:.1f}"
+    if question.model.pools:
+        return f"{plan} meets the objective: an answer after {ttft} ms."
     return f"{plan} meets the objective: the first token after {ttft} ms, then {tpot} ms a token."
 
 
@@ -90,9 +92,11 @@ def _reach(question: Question, one: Candidate) -> list[str]:
         f"First token after {point.ttft_ms:.0f} ms, then {point.tpot_ms:.1f} ms a token, "
         f"{point.output_tok_s:.0f} output tokens a second."
     ]
+    if question.model.pools:
+        found = [f"An answer after {point.ttft_ms:.0f} ms, {figure(point.requests_s)} a second."]
     if target.ttft_ms is not None and point.ttft_ms > target.ttft_ms:
         found.append(f"The first token comes later than the {target.ttft_ms:g} ms asked for.")
-    if target.tpot_ms is not None and point.tpot_ms > target.tpot_ms:
+    if target.tpot_ms is not None and point.tpot_ms > target.tpot_ms and not question.model.pools:
         found.append(f"Tokens come slower than the {target.tpot_ms:g} ms asked for.")
     bounded = target.ttft_ms is not None or target.tpot_ms is not None
     if one.meets_objective and bounded and one.carried is not None:

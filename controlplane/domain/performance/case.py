@@ -96,6 +96,8 @@ def _model(case: Case, find_model: FindModel, notes: list[str]) -> ModelFacts:
     if active is not None and parameters is not None and active > parameters * 1.01:
         fields.refuse("active_params_b", active, f"at most params_b ({parameters:g})")
     known = find_model(name) if name else None
+    if known is not None and known.pools:
+        fields.refuse("model", name, "a model that writes: this one answers with a vector or a score, not with tokens")
     if known is not None:
         return known
     if parameters is None:
@@ -182,6 +184,8 @@ def _split(case: Case, link_group: int, model: ModelFacts, notes: list[str]) -> 
         tensor = max(1, (cards or pipeline * data) // (pipeline * data))
     else:
         tensor = fields.degree(case, "tp", MOST_CARDS)
+    if cards is not None and pipeline > cards:
+        fields.refuse("pp", pipeline, f"at most gpu_count ({cards})")
     if cards is not None and tensor * pipeline > cards:
         fields.refuse("tp", tensor, f"at most gpu_count ({cards}) divided by pp ({pipeline})")
     if tensor > link_group > 1 and experts > 1 and tensor % experts == 0 and tensor // experts >= experts:
