@@ -20,6 +20,7 @@ from controlplane.domain.desired import AssignedAccelerator, EngineSpec, Setting
 from engine_adapters import registry
 from engine_adapters.base import EngineAdapter, LaunchPlace
 from engine_adapters.environment import process_environment
+from workers.node.inventory import vllm_version
 
 CODE_ROOT = Path(__file__).resolve().parents[2]
 KEY = "hwr-test-key-0123456789"
@@ -113,7 +114,8 @@ def start(
     spec = EngineSpec(name, model, "test-model", settings)
     core = str(max(os.sched_getaffinity(0)))
     accelerators = (AssignedAccelerator("cpu-0", "cpu", core),) if name == "vllm" else ()
-    place = LaunchPlace("r1", "127.0.0.1", free_port(), KEY, accelerators, python, str(CODE_ROOT), str(folder))
+    version = vllm_version(python) or ""
+    place = LaunchPlace("r1", "127.0.0.1", free_port(), KEY, accelerators, python, str(CODE_ROOT), str(folder), version)
     command = adapter.command(spec, place)
     log = folder / "engine.log"
     with log.open("wb") as output:

@@ -55,6 +55,11 @@ def test_the_doors_of_the_engine_that_its_own_key_leaves_open_are_shut(
     assert vllm_engine.request(method, path, body, key=None).status == 401
 
 
+def test_what_it_holds_is_bounded_by_itself_as_its_version_knows_how(vllm_engine: RunningEngine) -> None:
+    assert "--max-num-queued-reqs" in vllm_engine.argv
+    assert any("max_num_queued_reqs" in line for line in vllm_engine.log_lines()), "the engine says with what it began"
+
+
 def test_everything_that_is_served_is_there(routes: list[tuple[str, str]]) -> None:
     for path in ("/v1/chat/completions", "/v1/completions", "/v1/models", "/health"):
         assert any(path == route for _, route in routes), path
