@@ -198,7 +198,7 @@ def _failed_note(row: Replica, now: datetime) -> str:
     if row.retry_at is None or row.retry_at <= now:
         return reason
     wait_s = (row.retry_at - now).total_seconds() + 1
-    return _("%(reason)s Tried again in %(s)d s.") % {"reason": reason, "s": wait_s}
+    return _("%(reason)s Next try in %(s)d s.") % {"reason": reason, "s": wait_s}
 
 
 def _ending_note(row: Replica) -> str:

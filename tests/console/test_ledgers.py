@@ -49,6 +49,8 @@ def test_a_verdict_begins_with_whether_it_fits(client: Client, fits: bool | None
 
 def test_a_replica_without_a_ledger_says_so(client: Client) -> None:
     LedgerRow.objects.all().delete()
+    assert "Nothing was predicted of this start." in text_of(client, "/replicas/7f3ak2m9q0xd/")
+    Replica.objects.filter(pk="7f3ak2m9q0xd").update(node=None)
     assert "It was not placed yet, so nothing was predicted." in text_of(client, "/replicas/7f3ak2m9q0xd/")
 
 

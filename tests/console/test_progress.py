@@ -56,4 +56,4 @@ def test_a_failure_tells_why_and_when_it_is_tried_again() -> None:
     row = making.make_deployment("chat")
     making.make_replica(row, None, state="failed", reason_message="It ended.", retry_at=retry_at)
     (step,) = progress_of().steps
-    assert step.note.startswith("It ended. Tried again in 2")
+    assert step.note.startswith("It ended. Next try in 2")

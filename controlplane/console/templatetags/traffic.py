@@ -34,14 +34,17 @@ def gauge(
     tail = format_html(' <span class="{}">{}</span>', css_of_unit, unit or head_unit) if shown else ""
     if value is None or not limit:
         return format_html(
-            '<span class="memory-cell"><svg class="bar" aria-hidden="true"></svg><span class="num">{}{}</span></span>',
+            '<span class="memory-cell of-{}"><svg class="bar" aria-hidden="true"></svg>'
+            '<span class="num">{}{}</span></span>',
+            css,
             write(value),
             tail,
         )
     share = max(0.0, min(1.0, value / limit))
     return format_html(
-        '<span class="memory-cell"><svg class="bar" aria-hidden="true"><rect class="part-{}" width="{}%" '
+        '<span class="memory-cell of-{}"><svg class="bar" aria-hidden="true"><rect class="part-{}" width="{}%" '
         'height="100%"/></svg><span class="num">{}<span class="unit"> / {}</span>{}</span></span>',
+        css,
         css,
         f"{share * 100:.1f}",
         write(value),
