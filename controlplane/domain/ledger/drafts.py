@@ -44,6 +44,9 @@ def draft_of(model: ModelFacts, kinds: Precision, speculative: str | None, notes
     text = (speculative or "").strip().lower()
     if not text or any(word in text for word in ("none", "off", "false")):
         return None
+    if model.keeps_nothing:
+        notes.append("A model that writes nothing takes no draft; none was counted.")
+        return None
     name, named = _named(text)
     tokens = _tokens(text, text.replace(name, " ") if name else text)
     if any(word in text for word in _NO_LAYERS):

@@ -58,7 +58,8 @@ def _widths(given: Fields, layers: tuple[Layers, ...], total: int) -> ModelFacts
     heads = given.number("num_attention_heads") or 0
     hidden = given.number("hidden_size") or 0
     for field in ("intermediate_size", "moe_intermediate_size"):
-        shape.check_feed_forward(given, field, given.number(field, least=0) or 0, hidden)
+        if hidden:
+            shape.check_feed_forward(given, field, given.number(field, least=0) or 0, hidden)
     attention = next((kind for kind in layers if kind.kv_heads or kind.latent_elements), Layers("none", 0))
     return ModelFacts(
         name="",

@@ -67,3 +67,10 @@ def test_own_draft_layers_are_loaded_where_they_are_used_alone() -> None:
         for text in ("mtp 1", "eagle 2", "ngram 4", None)
     }
     assert loaded == {"mtp 1": 500_000_000, "eagle 2": 500_000_000, "ngram 4": 0, None: 0}
+
+
+def test_an_encoder_takes_no_draft_and_says_so() -> None:
+    facts = known_models.find("BAAI/bge-m3")
+    setup = make_setup(facts, speculative="meta-llama/Llama-3.2-1B-Instruct, 5 tokens")
+    assert setup.draft is None
+    assert any("takes no draft" in note for note in setup.assumptions)

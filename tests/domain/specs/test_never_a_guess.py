@@ -34,7 +34,7 @@ def test_a_config_without_the_width_of_its_feed_forwards_is_refused(more: dict[s
     ("field", "value"),
     [
         ("head_dim", 100_000), ("intermediate_size", 1), ("intermediate_size", 10**7), ("hidden_size", 2**20),
-        ("num_attention_heads", 100_000), ("num_key_value_heads", 100_000),
+        ("num_attention_heads", 100_000), ("num_key_value_heads", 100_000), ("intermediate_size", 200_000),
     ],
 )  # fmt: skip
 def test_numbers_that_no_model_has_are_refused_by_their_field(field: str, value: int) -> None:
@@ -54,6 +54,19 @@ def test_billions_are_no_number_of_parameters(total: int) -> None:
     with pytest.raises(RefusedError) as refused:
         architecture.read({"total_params": total, "num_hidden_layers": 32, "num_key_value_heads": 8, "head_dim": 128})
     assert "not in billions" in refused.value.fields["architecture.total_params"]
+
+
+def test_numbers_of_towers_and_states_have_bounds_too() -> None:
+    seen = {**LLAMA, "intermediate_size": 14336}
+    tower = {"model_type": "clip_vision_model", "hidden_size": 1024, "patch_size": 100_000}
+    for config, field in (
+        ({"model_type": "llava", "text_config": seen, "vision_config": tower}, "vision_config.patch_size"),
+        ({**seen, "num_local_experts": 10**5, "num_experts_per_tok": 2, "model_type": "mixtral"}, "num_local_experts"),
+        ({**seen, "kv_lora_rank": 10**6, "model_type": "deepseek_v2"}, "kv_lora_rank"),
+    ):
+        with pytest.raises(RefusedError) as refused:
+            config_json.read(config)
+        assert field in refused.value.fields
 
 
 def test_an_expert_narrower_than_any_is_refused() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from controlplane.domain.specs import sizes
 from controlplane.domain.specs.families import shape as shapes
 from controlplane.domain.specs.families.block import FeedForward
 from controlplane.domain.specs.families.shape import Shape
 from controlplane.domain.specs.fields import LARGEST_LAYERS, Fields
 
-MOST_EXPERTS = 100_000  # the largest published mixture has 2048
+MOST_EXPERTS = sizes.most(shapes.EXPERTS[0])
 
 
 def dense(fields: Fields, shape: Shape, width: int | None = None) -> FeedForward:

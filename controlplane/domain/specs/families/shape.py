@@ -50,7 +50,7 @@ class Shape:
 def read(fields: Fields, model_type: str) -> Shape:
     """Raises RefusedError naming the width that is missing or can't be."""
     traits = TRAITS.get(model_type, UNKNOWN)
-    hidden, layers = fields.need(*HIDDEN), _layers(fields)
+    hidden, layers = fields.need(*HIDDEN, least=sizes.SMALLEST_WIDTH), _layers(fields)
     heads = fields.number(*HEADS)
     if heads is None and not fields.has("attn_layer_indices", "block_configs", "mamba_num_heads", "state_size"):
         raise fields.missing(HEADS[0], "a whole number")
@@ -95,10 +95,10 @@ def _kv_heads(fields: Fields, model_type: str, heads: int) -> int:
 
 
 def check_feed_forward(fields: Fields, name: str, width: int, hidden: int) -> None:
-    """Refuses a feed-forward, or an expert, that is narrower than any is; 0 = there is none."""
-    least = sizes.narrowest_feed_forward(hidden)
-    if 0 < width < least:
-        raise fields.refuse(name, width, f"at least {least}, beside a hidden_size of {hidden}")
+    """Refuses a feed-forward, or an expert, that is narrower or wider than any is; 0 = there is none."""
+    least, most = sizes.feed_forward(hidden)
+    if width and not least <= width <= most:
+        raise fields.refuse(name, width, f"from {least} to {most}, beside a hidden_size of {hidden}")
 
 
 def _intermediate(fields: Fields, model_type: str, hidden: int) -> int:

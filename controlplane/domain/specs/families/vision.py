@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from controlplane.domain.specs import sizes
 from controlplane.domain.specs.fields import LARGEST_LAYERS, Fields
+
+_LARGEST_IMAGE = 100_000  # pixels
 
 
 def read(top: Fields, part: Fields, hidden: int, model_type: str) -> int:
@@ -45,10 +48,11 @@ def _patch(part: Fields, usual: int = 14) -> int:
 
 def _first(part: Fields, name: str, usual: int) -> int:
     """A size, or the first of two."""
+    most = min(sizes.most(name), _LARGEST_IMAGE)
     if isinstance(part.values.get(name), list | tuple):
-        sizes = part.numbers(name, most=100_000, most_items=4)
-        return (sizes[0] if sizes else 0) or usual
-    return part.number(name, most=100_000) or usual
+        both = part.numbers(name, most=most, most_items=4)
+        return (both[0] if both else 0) or usual
+    return part.number(name, most=most) or usual
 
 
 def _patches(part: Fields, usual_image: int = 336) -> int:
