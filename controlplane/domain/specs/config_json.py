@@ -17,7 +17,17 @@ from itertools import groupby
 from controlplane.domain.errors import RefusedError
 from controlplane.domain.specs import fields as reading
 from controlplane.domain.specs import quantization_config
-from controlplane.domain.specs.families import defaults, draft, feed_forward, length, purpose, shape, text_model, towers
+from controlplane.domain.specs.families import (
+    defaults,
+    draft,
+    feed_forward,
+    length,
+    purpose,
+    shape,
+    text_model,
+    towers,
+    whisper,
+)
 from controlplane.domain.specs.families.block import Block
 from controlplane.domain.specs.families.shape import Shape
 from controlplane.domain.specs.families.text_model import TextModel
@@ -28,7 +38,7 @@ _TEXT_PARTS = ("text_config", "llm_config", "language_config", "language_model_c
 _OTHER_CACHES = (
     "deepseek_v4", "deepseek_v41", "zamba", "zamba2", "zaya", "recurrent_gemma", "rwkv", "rwkv5", "rwkv6", "rwkv7",
     "xlstm",
-    "qwen4_exp_text", "qwen4_exp", "glm5_next_text", "glm5_next", "hy_v4", "inkling_text", "whisper", "t5", "bart",
+    "qwen4_exp_text", "qwen4_exp", "glm5_next_text", "glm5_next", "hy_v4", "inkling_text", "t5", "bart",
 )  # fmt: skip
 _DTYPES = ("bfloat16", "float16", "float32", "bf16", "fp16", "fp32", "half", "float")
 
@@ -46,6 +56,8 @@ def read(config: Mapping[str, object], *, name: str = "") -> ModelFacts:
         )
     top = Fields(config)
     model_type = top.text("model_type").lower()
+    if model_type == whisper.MODEL_TYPE:
+        return replace(whisper.read(top, name=name), torch_dtype=_dtype(top, top))
     text, text_type = _text_part(top, model_type)
     _check_supported(top, text_type)
     read_shape = shape.read(text, text_type)

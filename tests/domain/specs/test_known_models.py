@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain.specs import known_models, precision
+from controlplane.domain.errors import RefusedError
+from controlplane.domain.specs import config_json, known_models, precision
 from controlplane.domain.specs.known import tunes
 from controlplane.domain.specs.model import ModelFacts
 
@@ -105,6 +108,21 @@ def test_whisper_is_counted_exactly(name: str, published: int) -> None:
     facts = found(name)
     assert facts.parameters == published
     assert not facts.assumptions
+
+
+def test_whispers_own_config_says_the_same() -> None:
+    config = {
+        "model_type": "whisper", "is_encoder_decoder": True, "d_model": 1280, "encoder_layers": 32, "decoder_layers": 4,
+        "encoder_attention_heads": 20, "decoder_attention_heads": 20, "encoder_ffn_dim": 5120, "decoder_ffn_dim": 5120,
+        "num_mel_bins": 128, "vocab_size": 51866, "max_source_positions": 1500, "max_target_positions": 448,
+        "torch_dtype": "float16",
+    }  # fmt: skip
+    read, table = config_json.read(config, name="x"), found("openai/whisper-large-v3-turbo")
+    assert replace(read, name=table.name, source=table.source) == table
+    for field, value in (("d_model", None), ("decoder_ffn_dim", 5000), ("decoder_attention_heads", 7)):
+        with pytest.raises(RefusedError) as refused:
+            config_json.read({**config, field: value})
+        assert field in refused.value.fields
 
 
 @pytest.mark.parametrize("name", sorted(tunes.TUNES))
