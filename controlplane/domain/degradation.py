@@ -259,7 +259,7 @@ def problems(ladder: Ladder, own: str, tiers: Collection[str]) -> dict[str, str]
             found[f"steps.{place}.kind"] = f"Use one of {', '.join(KINDS)}."
         unknown = [tier for tier in step.tiers if tier not in tiers]
         if unknown:
-            found[f"steps.{place}.tiers"] = f"There is no tier {unknown[0]}."
+            found[f"steps.{place}.tiers"] = f"There is no tier {unknown[0]}; there are {', '.join(tiers)}."
         if step.kind == "cap_tokens" and not 1 <= step.max_tokens <= 10_000_000:
             found[f"steps.{place}.max_tokens"] = "Give a number of tokens from 1 to 10,000,000."
         if step.kind == "divert" and not step.deployment:

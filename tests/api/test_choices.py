@@ -69,6 +69,8 @@ def test_the_words_stand_at_the_field_of_the_answer(administrator: APIClient) ->
         ("POST", "tenants/demo/keys/", {"name": "b", "tier": "gold"}, "tier", tiers),
         ("PUT", "deployments/chat/ladder/", {"steps": [{"kind": "nap"}]}, "steps.0.kind",
          "Use one of cap_tokens, divert, shed."),
+        ("PUT", "deployments/chat/ladder/", {"steps": [{"kind": "shed", "tiers": ["gold"]}]}, "steps.0.tiers",
+         "There is no tier gold; there are interactive, standard, batch."),
         ("GET", "events/?level=bad", {}, "level", "Use one of info, warning, error."),
         ("GET", "deployments/?engine=no", {}, "engine", "Use one of vllm, simulated, external."),
     ]  # fmt: skip

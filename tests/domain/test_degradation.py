@@ -187,7 +187,7 @@ def test_a_ladder_that_can_not_work_is_told_so() -> None:
     assert problems(wrong, "chat", {"batch"}) == {
         "steps.0.deployment": "Name the deployment that requests are sent to.",
         "steps.1.deployment": "Name another deployment than this one.",
-        "steps.2.tiers": "There is no tier vip.",
+        "steps.2.tiers": "There is no tier vip; there are batch.",
         "steps.2.max_tokens": "Give a number of tokens from 1 to 10,000,000.",
     }
     assert not problems(FULL, "chat", {"batch", "standard", "interactive"})
