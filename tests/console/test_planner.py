@@ -352,3 +352,9 @@ def test_of_a_model_that_answers_with_a_vector_no_time_a_token_is_told(viewer: C
     assert any("one vector or score" in note for note in answer.context["answer"].assumptions)
     assert "output tokens a second" not in page and "An answer after" in page
     assert [chart["key"] for chart in answer.context["curves"]] == ["ttft"]
+
+
+def test_what_no_memory_would_help_is_told_as_not_starting(viewer: Client) -> None:
+    page = viewer.post("/planner/answer/", {**LLAMA, "max_model_len": "200000"}).content.decode()
+    assert "Does not start" in page and "Does not fit" not in page
+    assert "config.json allows" in html.unescape(page)

@@ -28,6 +28,7 @@ from controlplane.deployments.planner import answers, inputs, starting
 from controlplane.deployments.planner.fields import MOST_FILE_BYTES
 from controlplane.domain.capacity import trace_file
 from controlplane.domain.errors import RefusedError
+from controlplane.domain.ledger import one_request
 
 _EXAMPLE = (
     "?source=known&model=Llama-3.1-70B-Instruct&gpu=H100+80GB&cards_per_node=8&max_model_len=8192&input_tokens=1000"
@@ -160,6 +161,7 @@ def _answered(values: Values) -> dict[str, Any]:
         "capacity": capacity,
         "currency": "USD" if question.price_per_hour is None else "",
         "head": planner_head.of(found),
+        "never_starts": found.ledger.verdict.reason in one_request.NEVER_STARTS,
         "start": start,
         "new_url": planner_answer.new_deployment(start),
         "taken": planner_answer.taken(found),
