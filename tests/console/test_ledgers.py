@@ -6,6 +6,7 @@ import re
 
 import pytest
 from django.db import connection
+from django.template.loader import render_to_string
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
@@ -128,3 +129,14 @@ def test_an_overfull_stack_ends_before_its_parts_do() -> None:
     assert [part.kind for part in found.parts] == ["weights", "kv"]
     assert found.end == pytest.approx(80 / 120) and found.budget == pytest.approx(72 / 120)
     assert memory_parts.stack([], None).parts == ()
+
+
+@pytest.mark.parametrize(
+    ("fits", "starts", "word"),
+    [
+        (True, True, "Fits"), (False, True, "Does not fit"), (False, False, "Does not start"),
+        (False, None, "Does not fit"), (None, True, "Not known"),
+    ],
+)  # fmt: skip
+def test_a_verdict_begins_with_a_word(fits: bool | None, starts: bool | None, word: str) -> None:
+    assert word in render_to_string("parts/fits.html", {"fits": fits, "starts": starts})

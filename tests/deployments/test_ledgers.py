@@ -224,6 +224,12 @@ def test_a_length_beyond_the_models_own_is_refused_at_any_placement_unless_its_c
     assert ledgers.asked(None, make_spec(settings=longer | {"extra_args": override}), H100).refusal == ""
 
 
+def test_what_no_memory_would_help_is_told_apart_from_what_lacks_memory() -> None:
+    longer, larger = make_spec(settings={"max_model_len": 400_000}), make_spec("Llama-3.1-405B-Instruct")
+    told = [predictions.shown(known(spec).ledger) for spec in (longer, larger, make_spec())]
+    assert [(one["fits"], one["starts"]) for one in told] == [(False, False), (False, True), (True, True)]
+
+
 def test_the_mean_request_comes_from_usage() -> None:
     assert mean_request.tokens("chat") is None
     UsageMinute.objects.create(

@@ -161,7 +161,7 @@ def _answered(values: Values) -> dict[str, Any]:
         "capacity": capacity,
         "currency": "USD" if question.price_per_hour is None else "",
         "head": planner_head.of(found),
-        "never_starts": found.ledger.verdict.reason in one_request.NEVER_STARTS,
+        "starts": found.ledger.verdict.reason not in one_request.NEVER_STARTS,
         "start": start,
         "new_url": planner_answer.new_deployment(start),
         "taken": planner_answer.taken(found),

@@ -10,7 +10,7 @@ from django.utils import timezone
 from controlplane.deployments.models import Deployment, LedgerRow, Replica, Revision
 from controlplane.deployments.services import ledgers, mean_request, starts
 from controlplane.deployments.services.ledgers import Known
-from controlplane.domain.ledger import advice, measured
+from controlplane.domain.ledger import advice, measured, one_request
 from controlplane.domain.ledger.corrections import Comparison, CorrectionKey
 from controlplane.domain.ledger.measured import Measured
 from controlplane.domain.ledger.result import Ledger
@@ -77,6 +77,7 @@ def shown(ledger: Ledger) -> dict[str, Any]:
         "max_model_len": ledger.setup.max_model_len,
         "max_num_seqs": ledger.setup.max_num_seqs,
         "fits": ledger.verdict.fits,
+        "starts": ledger.verdict.reason not in one_request.NEVER_STARTS,  # False = no memory would help
         "sentence": ledger.verdict.sentence,
         "capped": ledger.budget.capped,
         "parts": [{"name": part.name, "bytes": part.size_bytes} for part in parts],
