@@ -15,13 +15,16 @@ pytestmark = [pytest.mark.django_db, pytest.mark.services, pytest.mark.usefixtur
 
 
 class Tables(HTMLParser):
-    """Collects tables that become cards: heads with a unit, and the cells below them."""
+    """Collects tables that become cards: heads with a unit, and the cells below them.
+
+    A live dash may become a figure.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.bare: list[str] = []  # figures without a unit
         self._units: dict[int, str] = {}  # column -> name of a head that has a unit
-        self._inside, self._column, self._text, self._has_unit = "", -1, "", False
+        self._inside, self._column, self._text, self._has_unit, self._is_live = "", -1, "", False, False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         css = (dict(attrs).get("class") or "").split()
@@ -30,10 +33,10 @@ class Tables(HTMLParser):
         elif tag == "tr":
             self._column = -1
         elif tag in ("th", "td") and self._inside:
-            self._inside, self._text, self._has_unit = tag, "", False
+            self._inside, self._text, self._has_unit, self._is_live = tag, "", False, False
             self._column += 1
-        elif "unit" in css:
-            self._has_unit = True
+        self._has_unit |= "unit" in css
+        self._is_live |= "data-live" in dict(attrs)
 
     def handle_data(self, data: str) -> None:
         self._text += data
@@ -44,7 +47,12 @@ class Tables(HTMLParser):
         text = re.sub(r"\s+", " ", self._text).strip()
         if tag == "th" and self._has_unit:
             self._units[self._column] = text
-        elif tag == "td" and self._column in self._units and re.search(r"\d", text) and not self._has_unit:
+        elif (
+            tag == "td"
+            and self._column in self._units
+            and not self._has_unit
+            and (self._is_live or re.search(r"\d", text))
+        ):
             self.bare.append(f"{self._units[self._column]}: {text}")
 
 
