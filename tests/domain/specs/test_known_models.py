@@ -76,7 +76,10 @@ PUBLISHED_BILLIONS = {
     "h2oai/h2o-danube3-4b-chat": 3.96, "nvidia/Llama-3.1-Minitron-4B-Width-Base": 4.51,
     "nvidia/Llama-3.1-Minitron-4B-Depth-Base": 4.54, "xai-org/grok-1": 316, "FacebookAI/roberta-base": 0.124,
     "FacebookAI/xlm-roberta-base": 0.278, "intfloat/multilingual-e5-small": 0.118, "Zyphra/Zamba2-1.2B": 1.215,
-    "Zyphra/Zamba2-2.7B-instruct": 2.66,
+    "Zyphra/Zamba2-2.7B-instruct": 2.66, "nvidia/Nemotron-H-47B-Base-8K": 46.8, "nvidia/Nemotron-H-56B-Base-8K": 56.3,
+    "LiquidAI/LFM2-8B-A1B": 8.34, "tiiuae/falcon-mamba-7b-instruct": 7.27, "mistralai/Mamba-Codestral-7B-v0.1": 7.285,
+    "ByteDance-Seed/Seed-Coder-8B-Instruct": 8.25, "OrionStarAI/Orion-14B-Chat": 14.5, "LumiOpen/Poro-34B": 34.2,
+    "cerebras/Cerebras-GPT-13B": 12.85, "rinna/japanese-gpt-neox-3.6b": 3.6,
 }  # fmt: skip
 
 

@@ -35,6 +35,19 @@ def _bert(model_type: str, hidden: int, layers: int, heads: int, vocab: int, pos
     return row(model_type, hidden, 4 * hidden, layers, heads, heads, vocab, max_position_embeddings=positions, **_TIED)
 
 
+def _states_alone(model_type: str, inner: int, vocab: int, **more: object) -> Config:
+    return {"model_type": model_type, "hidden_size": 4096, "intermediate_size": inner, "num_hidden_layers": 64,
+            "vocab_size": vocab, "conv_kernel": 4, "expand": 2, "tie_word_embeddings": False, **more}  # fmt: skip
+
+
+def _nemotron_h(inner: int, mamba: int, feeds: int, attention: int) -> Config:
+    """By numbers of layers of each kind: their order is not known, and only pipelines would notice it."""
+    pairs = min(mamba, feeds)
+    pattern = "M-" * pairs + "M" * (mamba - pairs) + "-" * (feeds - pairs) + "*" * attention
+    return row("nemotron_h", 8192, inner, len(pattern), 64, 8, 131072, head_dim=128, hybrid_override_pattern=pattern,
+               mamba_num_heads=256, mamba_head_dim=64, ssm_state_size=256, n_groups=8, **_8K)  # fmt: skip
+
+
 MODELS: dict[str, Config] = {
     "Qwen-7B": row("qwen", 4096, 11008, 32, 32, 32, 151936, **_8K),
     "Qwen-14B": row("qwen", 5120, 13696, 40, 40, 40, 152064, **_8K),
@@ -109,6 +122,25 @@ MODELS: dict[str, Config] = {
     "h2o-danube3-4b": row("llama", 3840, 10240, 24, 32, 8, 32000, head_dim=120, **_8K),
     "grok-1": row("mixtral", 6144, 32768, 64, 48, 8, 131072, head_dim=128, num_local_experts=8, num_experts_per_tok=2,
                   **_TIED | _8K),
+    "Nemotron-H-47B": _nemotron_h(30720, 44, 49, 5),
+    "Nemotron-H-56B": _nemotron_h(32768, 54, 54, 10),
+    "LFM2-8B-A1B": row("lfm2_moe", 2048, 7168, 24, 32, 8, 65536, full_attn_idxs=[2, 6, 10, 14, 18, 21], num_experts=32,
+                       num_experts_per_tok=4, moe_intermediate_size=1792, num_dense_layers=2, conv_L_cache=3,
+                       use_expert_bias=True, max_position_embeddings=128000, **_TIED),
+    "falcon-mamba-7b": _states_alone("falcon_mamba", 8192, 65024, state_size=16, time_step_rank=256),
+    "Mamba-Codestral-7B-v0.1": _states_alone("mamba2", 0, 32768, num_heads=128, head_dim=64, state_size=128,
+                                             n_groups=8),
+    "Seed-Coder-8B": row("llama", 4096, 14336, 32, 32, 8, 155136, **_32K),
+    "Orion-14B": row("orion", 5120, 15360, 40, 40, 40, 84608, **_4K),
+    "Poro-34B": row("bloom", 7168, 28672, 54, 56, 56, 128128, max_position_embeddings=2048, **_TIED),
+    "Cerebras-GPT-13B": row("gpt2", 5120, 20480, 40, 40, 40, 50257, max_position_embeddings=2048, **_TIED),
+    "japanese-gpt-neox-3.6b": row("gpt_neox", 2816, 11264, 36, 22, 22, 32000, max_position_embeddings=2048),
+    "SmolVLM-256M": changed(LLAMA["SmolLM2-135M"], vocab_size=49280),
+    "SmolVLM-500M": changed(LLAMA["SmolLM2-360M"], vocab_size=49280),
+    "Molmo-7B-D": changed(QWEN["Qwen2.5-7B"], **_4K),
+    "R-4B": QWEN["Qwen3-4B"],
+    "aya-vision-8b": changed(OTHER["c4ai-command-r7b-12-2024"], max_position_embeddings=16384),
+    "aya-vision-32b": changed(OTHER["aya-expanse-32b"], max_position_embeddings=16384),
     "roberta-base": _bert("roberta", 768, 12, 12, 50265, 514),
     "roberta-large": _bert("roberta", 1024, 24, 16, 50265, 514),
     "xlm-roberta-base": _bert("xlm-roberta", 768, 12, 12, 250002, 514),
@@ -130,4 +162,10 @@ TOTALS: dict[str, int] = {
     "Ovis2-8B": 8_935_000_000,
     "Ovis2.5-9B": 9_175_000_000,
     "Keye-VL-8B": 8_696_000_000,
+    "SmolVLM-256M": 256_484_928,
+    "SmolVLM-500M": 507_482_304,
+    "Molmo-7B-D": 8_021_000_000,
+    "R-4B": 4_821_000_000,
+    "aya-vision-8b": 8_630_000_000,
+    "aya-vision-32b": 33_100_000_000,
 }

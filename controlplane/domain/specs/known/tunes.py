@@ -38,6 +38,8 @@ _SIZES: tuple[tuple[str, str, str], ...] = (
     ("Hunyuan-MT-{}", "Hunyuan-{}", "7B"),
     ("LFM2.5-{}", "LFM2-{}", "1.2B"),
     ("multilingual-e5-base", "xlm-roberta-base", ""),
+    ("SmolVLM2-{}", "SmolVLM-{}", "256M 500M"),
+    ("Falcon3-Mamba-{}", "falcon-mamba-{}", "7b"),
 )
 
 _BASES: dict[str, tuple[str, ...]] = {
@@ -48,7 +50,7 @@ _BASES: dict[str, tuple[str, ...]] = {
     "CodeLlama-7b": ("sqlcoder-7b-2",),
     "vicuna-7b": ("longchat-7b-16k",),
     "Meta-Llama-3-8B": ("Meta-Llama-Guard-2-8B", "NeuralDaredevil-8B", "L3-8B-Stheno"),
-    "Llama-3.1-8B": ("UserLM-8b", "xLAM-2-8b", "KernelLLM", "llama-embed-nemotron-8b"),
+    "Llama-3.1-8B": ("kanana-1.5-8b", "UserLM-8b", "xLAM-2-8b", "KernelLLM", "llama-embed-nemotron-8b"),
     "Llama-3.2-1B": ("Llama-Guard-3-1B",),
     "Mistral-7B-v0.1": ("notus-7b", "neural-chat-7b", "bge-en-icl", "Bielik-7B", "SFR-Embedding-Mistral",
                         "Linq-Embed-Mistral", "SFR-Embedding-2_R"),
@@ -61,7 +63,7 @@ _BASES: dict[str, tuple[str, ...]] = {
     "starcoder": ("starcoderbase", "starcoderplus"),
     "starcoder2-15b": ("starchat2-15b",),
     "pythia-2.8b": ("dolly-v2-3b",),
-    "pythia-6.9b": ("dolly-v2-7b",),
+    "pythia-6.9b": ("dolly-v2-7b", "RedPajama-INCITE-7B"),
     "pythia-12b": ("dolly-v2-12b",),
     "chatglm3-6b": ("chatglm2-6b",),
     "glm-4-9b": ("codegeex4-all-9b",),
@@ -101,7 +103,10 @@ _BASES: dict[str, tuple[str, ...]] = {
     "gemma-2-9b": ("bge-multilingual-gemma2", "Gemma-SEA-LION-v3-9B", "Tower-Plus-9B"),
     "gemma-3-270m": ("functiongemma-270m",),
     "c4ai-command-r-v01": ("aya-23-35B",),
-    "bert-base-uncased": ("e5-base-v2",),
+    "bert-base-uncased": ("e5-base-v2", "all-mpnet-base-v2"),
+    "multilingual-e5-small": ("paraphrase-multilingual-MiniLM-L12-v2",),
+    "SmolVLM": ("SmolVLM2-2.2B",),
+    "SmolVLM-256M": ("SmolDocling-256M", "granite-docling-258M"),
     "bge-small-en-v1.5": ("e5-small-v2",),
     "bge-large-en-v1.5": ("e5-large-v2", "mxbai-embed-large-v1"),
     "xlm-roberta-large": ("bge-reranker-large",),
