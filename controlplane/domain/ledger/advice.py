@@ -44,10 +44,9 @@ def give(setup: Setup, budget: Budget, layout: KvLayout) -> tuple[Advice, ...]:
     limit = setup.model.max_position_embeddings
     beyond = setup.length_was_given and limit is not None and setup.max_model_len > limit
     if beyond and not setup.length_is_beyond_model:
-        whose = "config.json, as far as it is known here," if setup.model.length_is_own else "its base"
         sentence = (
-            f"max_model_len {setup.max_model_len} is more than the {limit} tokens that {whose} allows: where the "
-            "files of this model say no more either, vLLM does not start with it."
+            f"max_model_len {setup.max_model_len} is more than the {limit} tokens that are known here as the most of "
+            "this model or its base: where its files say no more either, vLLM does not start with it."
         )
         found.append(Advice("length_beyond_model", "max_model_len", sentence))
     mean = setup.wishes.mean_request_tokens

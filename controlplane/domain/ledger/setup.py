@@ -88,7 +88,7 @@ class Setup:
     def length_is_beyond_model(self) -> bool:
         """Whether the engine refuses max_model_len, because the model's config.json allows less."""
         limit = self.model.max_position_embeddings
-        sure = self.model.length_is_own and not self.wishes.overrides_config
+        sure = self.model.length_is_certain and not self.wishes.overrides_config
         return sure and limit is not None and self.length_was_given and self.max_model_len > limit
 
     @property

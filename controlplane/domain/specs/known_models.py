@@ -198,7 +198,8 @@ def _find(name: str) -> ModelFacts | None:
     own_length = base_lengths.of(published, frozenset(_TUNES) & frozenset(_all_words(name))) if exact else None
     if own_length is not None:
         facts = replace(facts, max_position_embeddings=own_length)
-    return replace(facts, name=name.strip(), assumptions=assumptions, length_is_own=exact)
+    certain = exact and published not in base_lengths.UNSEEN
+    return replace(facts, name=name.strip(), assumptions=assumptions, length_is_certain=certain)
 
 
 @cache

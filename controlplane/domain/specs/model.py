@@ -87,7 +87,7 @@ class ModelFacts:
     layer_runs: tuple[LayerRun, ...] = ()  # all layers in their order; () = the order is not known
     tie_word_embeddings: bool = False
     max_position_embeddings: int | None = None  # the longest request that engines allow, with rotary scaling
-    length_is_own: bool = True  # False: the limit is that of a base, which a tune of it may have lengthened
+    length_is_certain: bool = True  # False: the limit may be another: that of a base, whose tune may be made for more
     usual_length_tokens: int | None = None  # taken where no length is asked for; None = the longest
     yarn_length_tokens: int | None = None  # the longest that vLLM before 0.32 allows under YaRN; None = the same
     embedding_parameters: int = 0  # input embedding and output head, tied counted once

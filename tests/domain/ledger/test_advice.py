@@ -97,7 +97,7 @@ def test_before_a_placement_the_cards_on_which_others_start_are_counted() -> Non
 
 
 def test_a_length_beyond_what_is_known_of_the_model_is_told_where_it_may_be_more() -> None:
-    tune = make_model(length_is_own=False)
+    tune = make_model(length_is_certain=False)
     assert "length_beyond_model" in codes(tune, max_model_len=1_000_000)
     assert "length_beyond_model" in codes(max_model_len=1_000_000, overrides_config=True)
     assert "length_beyond_model" not in codes(tune, max_model_len=8192)

@@ -54,7 +54,7 @@ def test_a_length_beyond_the_models_own_is_refused_as_engines_do_whatever_the_me
 
 @pytest.mark.parametrize(
     ("model", "wishes"),
-    [(make_model(length_is_own=False), {}), (make_model(), {"overrides_config": True}),
+    [(make_model(length_is_certain=False), {}), (make_model(), {"overrides_config": True}),
      (make_model(max_position_embeddings=None), {})],
 )  # fmt: skip
 def test_a_length_is_not_refused_where_the_models_own_is_not_known(model: ModelFacts, wishes: dict[str, Any]) -> None:

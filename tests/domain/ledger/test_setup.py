@@ -29,7 +29,7 @@ def test_what_is_given_is_not_noted() -> None:
 def test_a_length_beyond_the_models_own_limit_is_told_apart_from_one_that_a_tune_may_have() -> None:
     assert make_setup(max_model_len=200_000).length_is_beyond_model
     assert not make_setup(max_model_len=131_072).length_is_beyond_model
-    assert not make_setup(make_model(length_is_own=False), max_model_len=200_000).length_is_beyond_model
+    assert not make_setup(make_model(length_is_certain=False), max_model_len=200_000).length_is_beyond_model
 
 
 def test_no_more_requests_than_tokens_a_step_are_taken() -> None:

@@ -151,7 +151,7 @@ def test_a_llama_of_others_is_the_size_that_its_name_says(name: str, base: str |
         assert facts is None
         return
     assert facts is not None and facts.parameters == found(base).parameters
-    assert not facts.length_is_own and any(base in told for told in facts.assumptions)
+    assert not facts.length_is_certain and any(base in told for told in facts.assumptions)
 
 
 @pytest.mark.parametrize(

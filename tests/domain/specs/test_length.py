@@ -100,13 +100,13 @@ def test_under_longrope_a_length_that_is_not_given_is_the_short_one_since_0_11_1
         ("Qwen/Qwen2.5-7B-Instruct-AWQ", 32768, True), ("Qwen/Qwen2.5-7B-Instruct-1M", 32768, False),
         ("Qwen/Qwen3-8B-Base", 32768, True), ("Qwen/Qwen3-8B", 40960, True), ("Qwen/Qwen2.5-3B", 32768, True),
         ("acme/Llama-3-8B-Instruct-262k", 8192, False), ("mistralai/Mistral-Small-24B-Instruct-2501", 32768, True),
-        ("mistralai/Devstral-Small-2-24B-Instruct-2512", 393216, True),
+        ("mistralai/Devstral-Small-2-24B-Instruct-2512", 393216, True), ("tencent/Hunyuan-7B-Instruct", 32768, False),
     ],
 )  # fmt: skip
 def test_limits_are_of_the_name_itself_a_tune_may_have_another(name: str, limit: int, own: bool) -> None:
     facts = known_models.find(name)
     assert facts is not None
-    assert (facts.max_position_embeddings, facts.length_is_own) == (limit, own)
+    assert (facts.max_position_embeddings, facts.length_is_certain) == (limit, own)
 
 
 def test_a_config_without_any_limit_is_served_with_2048_tokens() -> None:

@@ -6,7 +6,7 @@ for what was tuned from them; bases of Qwen 3 state the 32768 that they were tra
 
 from __future__ import annotations
 
-_QWEN_2 = ("0.5B", "1.5B", "7B", "72B")
+_QWEN_2 = ("0.5B", "1.5B", "7B", "57B-A14B", "72B")
 _QWEN_25 = ("1.5B", "7B", "14B", "32B", "72B")
 _QWEN_3 = ("0.6B", "1.7B", "4B", "8B", "14B", "30B-A3B")
 
@@ -15,6 +15,10 @@ PLAIN: dict[str, int] = {
     **{f"Qwen2.5-{size}": 131072 for size in _QWEN_25},
 }  # of names without any word of a tune
 BASE: dict[str, int] = {f"Qwen3-{size}": 32768 for size in _QWEN_3}  # names with the word Base
+
+
+# whose files may allow more than the table says: pages speak of longer contexts, the files were not seen
+UNSEEN = frozenset(("Hunyuan-A13B", "Hunyuan-7B", "QVQ-72B", "aya-expanse-32b", "Qwen2-57B-A14B", "Ling-1T"))
 
 
 def of(published: str, tunes: frozenset[str]) -> int | None:
