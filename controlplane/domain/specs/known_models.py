@@ -42,6 +42,7 @@ _QUANTIZED = (
     "4bit", "8bit", "autoround", "gguf", "bitsandbytes", "block", "quantized",
 )  # fmt: skip
 _GGUF_NAMES = sorted((kind.lower() for kind in formats.GGUF_BITS if kind[0] in "QIT"), key=len, reverse=True)
+_ALONE = frozenset(("xlmroberta", "bgereranker"))  # without their size, which is "base": larger ones carry them too
 _LLAMA = re.compile(r"(?:meta )?llama ?(2|3(?:\.[123])?)\b")
 _SIZE = re.compile(r"\b\d+b\b")
 _DOT = re.compile(r"(?<=[^q]\d)_(?=\d)")  # `InternVL2_5`, but not the `q4_0` of GGUF
@@ -245,10 +246,11 @@ def _longest(words: list[str]) -> tuple[str | None, bool]:
     for length in range(min(len(words), 12), 0, -1):
         for start in range(len(words) - length + 1):
             key = _key(words[start : start + length])
-            if length == 1 and len(words) > 1 and not any(letter.isdigit() for letter in key):
+            whole = length == len(words)
+            if not whole and (key in _ALONE or (length == 1 and not any(letter.isdigit() for letter in key))):
                 continue
             if key in table:
-                return key, length == len(words)
+                return key, whole
             if key in _tunes():
                 return _tunes()[key], False
     return None, False

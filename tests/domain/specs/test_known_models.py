@@ -128,6 +128,13 @@ def test_whispers_own_config_says_the_same() -> None:
         assert field in refused.value.fields
 
 
+@pytest.mark.parametrize(
+    "name", ["facebook/xlm-roberta-xl", "BAAI/bge-reranker-v2-minicpm-layerwise", "LLM360/K2-V2-Instruct"]
+)
+def test_a_size_that_is_not_in_the_table_is_not_taken_for_another(name: str) -> None:
+    assert known_models.find(name) is None
+
+
 @pytest.mark.parametrize("name", sorted(tunes.TUNES))
 def test_a_tune_that_is_named_otherwise_is_its_base_and_says_so(name: str) -> None:
     facts, base = found(f"someone/{name}"), found(tunes.TUNES[name])

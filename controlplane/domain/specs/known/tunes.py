@@ -45,7 +45,6 @@ _SIZES: tuple[tuple[str, str, str], ...] = (
 _BASES: dict[str, tuple[str, ...]] = {
     "Llama-2-7b": ("LlamaGuard-7b", "TowerInstruct-7B", "jais-adapted-7b", "Amber"),
     "Llama-2-13b": ("AceGPT-13B",),
-    "llama-65b": ("K2-Chat",),
     "CodeLlama-34b": ("WizardCoder-Python-34B", "Phind-CodeLlama-34B"),
     "CodeLlama-7b": ("sqlcoder-7b-2",),
     "vicuna-7b": ("longchat-7b-16k",),
@@ -82,7 +81,7 @@ _BASES: dict[str, tuple[str, ...]] = {
     "Qwen2-VL-7B": ("olmOCR-7B-0225",),
     "Qwen2.5-1.5B": ("Arch-Router-1.5B", "ReaderLM-v2", "mxbai-rerank-large-v2"),
     "Qwen2.5-7B": ("SynLogic-7B", "T-lite-it-1.0"),
-    "Qwen2.5-32B": ("Baichuan-M2-32B", "s1-32B", "s1.1-32B", "LIMO", "Sky-T1-32B", "xLAM-2-32b", "K2-Think"),
+    "Qwen2.5-32B": ("Baichuan-M2-32B", "s1-32B", "s1.1-32B", "LIMO", "Sky-T1-32B", "xLAM-2-32b"),
     "QwQ-32B": ("INTELLECT-2",),
     "Qwen2.5-72B": ("Virtuoso-Large", "Athene-V2", "magnum-v4-72b"),
     "Qwen2.5-VL-3B": ("Nanonets-OCR-s", "Nanonets-OCR2-3B", "jina-embeddings-v4"),
