@@ -224,6 +224,13 @@ def test_a_length_beyond_the_models_own_is_refused_at_any_placement_unless_its_c
     assert ledgers.asked(None, make_spec(settings=longer | {"extra_args": override}), H100).refusal == ""
 
 
+def test_a_folder_that_can_not_be_read_here_may_hold_a_model_of_longer_requests() -> None:
+    longer = {"max_model_len": 400_000, "kv_cache_dtype": "fp8"}
+    assert ledgers.asked(None, make_spec("/on/the/node/Llama-3.1-8B-Instruct", settings=longer), H100).refusal == ""
+    told = known(make_spec("/on/the/node/Llama-3.1-8B-Instruct", settings=longer)).ledger.advice
+    assert "length_beyond_model" in {one.code for one in told}
+
+
 def test_what_no_memory_would_help_is_told_apart_from_what_lacks_memory() -> None:
     longer, larger = make_spec(settings={"max_model_len": 400_000}), make_spec("Llama-3.1-405B-Instruct")
     told = [predictions.shown(known(spec).ledger) for spec in (longer, larger, make_spec())]

@@ -41,14 +41,20 @@ def of_variant(variant: Variant | None, path: str) -> Known | str:
     why = found or "its files are not readable here"
     described = _described(variant.model) if variant else None
     if described is not None:
-        return Known(described, from_files=False)
+        return Known(_of_folder(described, path), from_files=False)
     names = [path.rstrip("/").rsplit("/", maxsplit=1)[-1], path]
     names += [variant.model.name, variant.model.display_name, variant.model.source] if variant else []
     for name in names:
         known = known_models.find(name) if name else None
         if known is not None:
-            return Known(known, from_files=False)
+            return Known(_of_folder(known, path), from_files=False)
     return f"nothing is known of this model: {why}, the catalog has no architecture of it, and its name is not known"
+
+
+def _of_folder(facts: ModelFacts, path: str) -> ModelFacts:
+    """A folder of the node may hold another config.json than was published: one with rotary scaling for longer
+    requests, for instance."""
+    return replace(facts, length_is_certain=False) if path.startswith("/") else facts
 
 
 def quantization_of(known: Known, variant: Variant | None) -> str | None:
