@@ -7,6 +7,16 @@ WORKDIR /build
 COPY package.json package-lock.json ./
 RUN npm ci --omit=dev --ignore-scripts
 
+# The gateway's path as machine code; the images get the result, not the compiler (docs/adr/0033).
+FROM ${PYTHON_IMAGE} AS compiled
+RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
+WORKDIR /opt/headworks
+COPY requirements/control.txt requirements/compile.txt requirements/
+RUN pip install --no-cache-dir -r requirements/control.txt -r requirements/compile.txt
+COPY . .
+RUN mkdir -p /build /compiled && python controlplane/embedded/compile_gateway.py /build /usr/local/bin/python \
+    && mv /build/out "/compiled/$(python -c 'from controlplane import compiled; print(compiled.build_name())')"
+
 FROM ${PYTHON_IMAGE} AS control
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HEADWORKS_HOME=/var/lib/headworks HEADWORKS_BIND=0.0.0.0
 RUN apt-get update && apt-get install -y --no-install-recommends tini && rm -rf /var/lib/apt/lists/* \
@@ -16,6 +26,8 @@ COPY requirements/control.txt requirements/
 RUN pip install --no-cache-dir -r requirements/control.txt
 COPY --chown=root:root . .
 COPY --from=browser /build/node_modules node_modules
+COPY --from=compiled /compiled /opt/headworks-compiled
+ENV HEADWORKS_COMPILED=/opt/headworks-compiled
 # Copies the browser packages, compiles the message catalogues (at Django's start) and collects what the console serves.
 RUN python -m controlplane.embedded.browser \
     && HEADWORKS_DEBUG=1 python manage.py collectstatic --noinput --verbosity 0 \

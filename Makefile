@@ -11,6 +11,8 @@ ENGINE := HEADWORKS_ENGINE_PYTHON="$(CURDIR)/.venv-engine/bin/python" \
 LAUNCH := PYTHON="$(PYTHON)" sh controlplane/embedded/launch.sh
 # what opens sockets and starts processes is no unit test
 LEFT_TO_TEST := $(addprefix --ignore=tests/,gateway embedded api test_manage.py test_env.py test_serve.py engine_adapters/simulated)
+# what tests the modules of controlplane/compiled.py
+COMPILED_TOO := tests/gateway tests/lib tests/domain/admission tests/domain/quotas
 
 .PHONY: help up down demo doctor prepare test check bench lint dev-env chromium
 
@@ -57,6 +59,10 @@ chromium:
 
 test: prepare lint chromium  ## everything, on real services, a real engine and a real browser
 	$(ENGINE) $(RUN) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+	@if $(RUN) -c 'from controlplane import compiled; raise SystemExit(not compiled.use())'; then \
+	  echo "Once more what is compiled, in its compiled form"; \
+	  $(RUN) -m pytest -q -n 2 --dist loadgroup -p tests.compiled_modules $(COMPILED_TOO); \
+	else echo "Nothing is compiled here (see above): its tests have run on the plain modules only"; fi
 
 bench: dev-env prepare  ## measure the gateway beside its peers, the collector, the controller and what is predicted
 	$(RUN) -m benchmarks.run

@@ -83,3 +83,11 @@ def log_level() -> str:
 def headworks_home() -> Path:
     """Returns the data folder (`HEADWORKS_HOME`, by default `.headworks` in the working directory)."""
     return Path(os.environ.get("HEADWORKS_HOME") or ".headworks").absolute()
+
+
+def cache_folder() -> Path:
+    """Returns the per-user cache: `HEADWORKS_CACHE`, else `headworks` in the user's cache folder."""
+    named = os.environ.get("HEADWORKS_CACHE")
+    if named:
+        return Path(named).absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "headworks"

@@ -81,17 +81,9 @@ class Layout:
         return folder
 
 
-def cache_folder() -> Path:
-    """Returns the per-user cache: `HEADWORKS_CACHE`, else `headworks` in the user's cache folder."""
-    named = os.environ.get("HEADWORKS_CACHE")
-    if named:
-        return Path(named).absolute()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "headworks"
-
-
 def here() -> Layout:
     """Returns the layout that the environment asks for."""
-    return Layout(root=ROOT, home=env.headworks_home(), cache=cache_folder())
+    return Layout(root=ROOT, home=env.headworks_home(), cache=env.cache_folder())
 
 
 def base_python() -> str:

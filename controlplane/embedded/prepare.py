@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from controlplane.embedded import environments, model, preflight, say, vendor
+from controlplane.embedded import compiling, environments, model, preflight, say, vendor
 from controlplane.embedded.layout import Layout
 
 
@@ -28,5 +28,8 @@ def prepare(layout: Layout) -> Prepared:
     )
     environments.ensure_control(layout)
     vendor.ensure(layout)
+    building = compiling.Building(layout)
     engine_python = environments.ensure_engine(layout)
-    return Prepared(engine_python, model.ensure(layout, engine_python))
+    prepared = Prepared(engine_python, model.ensure(layout, engine_python))
+    building.finish()
+    return prepared

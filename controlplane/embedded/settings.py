@@ -135,6 +135,7 @@ def process_environment(
     out.setdefault("HEADWORKS_NODE_ADDRESS", "127.0.0.1")
     out["HEADWORKS_ENGINE_PYTHON"] = str(prepared.engine_python)
     out["HEADWORKS_MODEL_PATH"] = str(prepared.model)
+    out.setdefault("HEADWORKS_COMPILED", str(layout.cache / "compiled"))
     if not (parent.get("HEADWORKS_SECRET_KEY") or parent.get("HEADWORKS_SECRET_KEY_FILE")):
         out["HEADWORKS_SECRET_KEY_FILE"] = str(layout.secret_key)
     if has_own_database():

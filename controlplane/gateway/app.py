@@ -1,11 +1,10 @@
-"""The OpenAI-compatible application: plain ASGI, no framework."""
+"""The OpenAI-compatible application."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import logging
-import re
 import time
 from collections.abc import Awaitable, Callable
 
@@ -13,7 +12,7 @@ import msgspec
 
 from controlplane.gateway import watching
 from controlplane.gateway.asks import read_ask
-from controlplane.gateway.client import EXTENSION, Client, Headers, Receive, Scope, Send
+from controlplane.gateway.client import Client, ClientLeftError, Headers
 from controlplane.gateway.errors import GatewayError, loop, stopping, too_large
 from controlplane.gateway.forward import Call, Forwarder
 from controlplane.gateway.gate import MovedError
@@ -23,6 +22,7 @@ from controlplane.gateway.peers import client_address
 from controlplane.gateway.readiness import Readiness
 from controlplane.gateway.settings import GatewaySettings
 from controlplane.gateway.snapshot import Snapshots
+from controlplane.lib.eager import as_task
 from controlplane.lib.ids import new_id
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ FORWARDED = {
     "/v1/embeddings": "/embeddings",
 }
 READY = ("/readyz", "/health")  # the second is vLLM's, which load clients ask before they begin
-_SANE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+ANSWERED = frozenset({"/v1/models", "/healthz", "/metrics", *READY})  # by the gateway itself
 
 Answer = tuple[int, bytes, bytes]  # status, content type, body
 
@@ -53,8 +53,6 @@ class Gateway:
         metrics: Callable[[], bytes],
         summed_metrics: Callable[[], Awaitable[bytes]] | None = None,
         readiness: Readiness,
-        on_startup: Callable[[], Awaitable[None]],
-        on_shutdown: Callable[[], Awaitable[None]],
     ) -> None:
         self._snapshots = snapshots
         self._forwarder = forwarder
@@ -62,53 +60,47 @@ class Gateway:
         self._metrics = metrics
         self._summed_metrics = summed_metrics  # of all processes behind the port, where there are several
         self._readiness = readiness
-        self._on_startup = on_startup
-        self._on_shutdown = on_shutdown
         self._body_limit = settings.body_limit_bytes
         self._trusted_proxies = settings.trusted_proxies
         self._metrics_from = settings.metrics_from
         self._id_prefix = new_id(8)
         self._numbers = itertools.count(1)
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        if scope["type"] == "lifespan":
-            return self._lifespan(receive, send)
-        return self._http(scope, receive, None)
+    def serve(self, client: Client) -> None:
+        """Answers a request that has come in at the port."""
+        client.run(self._http(client, None))
 
-    async def inside(self, scope: Scope, receive: Receive) -> None:
-        """Answers what has come in at the internal address, from another gateway process."""
-        await self._http(scope, receive, read_passed(scope["headers"]))
+    def inside(self, client: Client) -> None:
+        """Answers a request that has come in at the internal address, from another gateway process."""
+        client.run(self._http(client, read_passed(client.head.headers)))
 
-    async def _http(self, scope: Scope, receive: Receive, passed: Passed | None) -> None:
+    async def _http(self, client: Client, passed: Passed | None) -> None:
         arrived_at = time.monotonic()
-        client: Client = scope["extensions"].pop(EXTENSION)  # taken out: it refers to the scope
-        authorization, request_id, length, hops = read_headers(scope["headers"])
-        request_id = request_id or f"{self._id_prefix}-{next(self._numbers):x}"
-        upstream_path = FORWARDED.get(scope["path"])
+        head = client.head
+        request_id = head.request_id or f"{self._id_prefix}-{next(self._numbers):x}"
+        upstream_path = FORWARDED.get(head.path)
         try:
             if upstream_path is None:
-                await self._answer(scope, client, authorization, request_id, is_inside=passed is not None)
+                await self._answer(client, request_id, is_inside=passed is not None)
                 return
-            if scope["method"] != "POST":
+            if head.method != "POST":
                 raise _wrong_method("POST")
             now = time.time()
             routes = self._snapshots.current(now)
-            key = routes.key_for(authorization, now)
-            if length is not None and length > self._body_limit:
-                raise too_large(self._body_limit)
+            key = routes.key_for(head.authorization, now)
             body = client.whole_body()
             if body is None:
-                body = await read_body(receive, self._body_limit)
+                body = await read_body(client, self._body_limit)
                 arrived_at = time.monotonic()
             elif len(body) > self._body_limit:
                 raise too_large(self._body_limit)
             ask = read_ask(body, upstream_path)
             is_diverted = passed is not None and passed.diverted_from
             deployment = routes.diverted_to(ask.model) if is_diverted else routes.deployment_for(key, ask.model)
+            hops = head.hops
             if hops > MOST_HOPS:
                 raise loop(hops)
-            headers = scope["headers"]
-            call = Call(upstream_path, ask, key, deployment, client, request_id, arrived_at, hops, body, headers)
+            call = Call(upstream_path, ask, key, deployment, client, request_id, arrived_at, hops, body, head.headers)
             await self._decide(call, passed)
         except GatewayError as error:
             if not client.started:
@@ -142,16 +134,15 @@ class Gateway:
                 raise moved() from None
             await self._owners.answer(call, self._forwarder.serve)  # its ladder sends it to a deployment of another
 
-    async def _answer(
-        self, scope: Scope, client: Client, authorization: bytes | None, request_id: str, *, is_inside: bool
-    ) -> None:
+    async def _answer(self, client: Client, request_id: str, *, is_inside: bool) -> None:
         """Answers what needs no replica."""
-        path = scope["path"]
-        if scope["method"] not in ("GET", "HEAD"):
-            known = path in ("/v1/models", "/healthz", *READY, "/metrics")
+        await as_task()
+        path = client.head.path
+        if client.head.method not in ("GET", "HEAD"):
+            known = path in ANSWERED
             raise _wrong_method("GET") if known else _unknown_path(path)
         if path == "/metrics":
-            status, kind, body = await self._figures(scope, is_inside=is_inside)
+            status, kind, body = await self._figures(client, is_inside=is_inside)
         elif path == "/readyz" and is_inside:
             status, kind, body = 200, b"application/json", msgspec.json.encode(self._readiness.own())
         elif path in READY:
@@ -159,7 +150,7 @@ class Gateway:
         elif is_inside and path == watching.ADDRESS and self._owners.members is not None:
             status, kind, body = 200, b"application/json", msgspec.json.encode(self._owners.members.says())
         else:
-            status, kind, body = self._look_up(path, authorization)
+            status, kind, body = self._look_up(path, client.head.authorization)
         headers: Headers = [(b"content-type", kind), (b"x-headworks-request-id", request_id.encode())]
         client.start(status, headers, len(body))
         client.end(body)
@@ -171,11 +162,11 @@ class Gateway:
             return 200, b"application/json", self._models(path, authorization)
         raise _unknown_path(path)
 
-    async def _figures(self, scope: Scope, *, is_inside: bool) -> Answer:
+    async def _figures(self, client: Client, *, is_inside: bool) -> Answer:
         kind = b"text/plain; version=0.0.4; charset=utf-8"
         if is_inside:
             return 200, kind, self._metrics()
-        self._check_metrics_reader(scope)
+        self._check_metrics_reader(client)
         return 200, kind, self._metrics() if self._summed_metrics is None else await self._summed_metrics()
 
     def _models(self, path: str, authorization: bytes | None) -> bytes:
@@ -188,19 +179,11 @@ class Gateway:
             return msgspec.json.encode(_model(name))
         return msgspec.json.encode({"object": "list", "data": [_model(name) for name in routes.models_for(key)]})
 
-    def _check_metrics_reader(self, scope: Scope) -> None:
+    def _check_metrics_reader(self, client: Client) -> None:
         """The figures name deployments, so they are shown to the networks of HEADWORKS_METRICS_FROM only."""
-        address = client_address(scope, self._trusted_proxies)
+        address = client_address(client.peername, client.head.headers, self._trusted_proxies)
         if address is None or not any(address in network for network in self._metrics_from):
             raise GatewayError(403, "forbidden", "Metrics are shown to the networks of HEADWORKS_METRICS_FROM only.")
-
-    async def _lifespan(self, receive: Receive, send: Send) -> None:
-        await receive()
-        await self._on_startup()
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        await self._on_shutdown()
-        await send({"type": "lifespan.shutdown.complete"})
 
 
 def _model(name: str) -> dict[str, object]:
@@ -216,42 +199,18 @@ def _unknown_path(path: str) -> GatewayError:
     return GatewayError(404, "unknown_url", f"There is nothing at {path}. Chat is at POST /v1/chat/completions.")
 
 
-class ClientLeftError(Exception):
-    """The client went away before its request was whole; nobody waits for an answer."""
-
-
-def read_headers(headers: Headers) -> tuple[bytes | None, str, int | None, int]:
-    """Returns (authorization, the client's own request id when it is sane, content length, gateways passed)."""
-    authorization, request_id, length, hops = None, "", None, 0
-    for name, value in headers:
-        if name == b"authorization":
-            authorization = value
-        elif name == b"content-length":
-            length = int(value)
-        elif name == b"x-request-id" and _SANE_ID.fullmatch(value):
-            request_id = value.decode()
-        elif name == b"x-headworks-hops" and value[:4].isdigit():
-            hops = int(value[:4])
-    return authorization, request_id, length, hops
-
-
-async def read_body(receive: Receive, limit: int) -> bytes:
-    """Returns a body that comes in pieces; raises GatewayError when it is too long or too slow."""
-    parts: list[bytes] = []
-    size = 0
+async def read_body(client: Client, limit_bytes: int) -> bytes:
+    """Returns a body that comes in pieces; raises GatewayError when it is too long or too slow, ClientLeftError."""
+    await as_task()
+    length = client.head.length
+    if length is not None and length > limit_bytes:
+        raise too_large(limit_bytes)
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
-            while True:
-                message = await receive()
-                if message["type"] != "http.request":
-                    raise ClientLeftError
-                part: bytes = message.get("body", b"")
-                size += len(part)
-                if size > limit:
-                    raise too_large(limit, close=True)
-                parts.append(part)
-                if not message.get("more_body"):
-                    return b"".join(parts)
+            body = await client.read_body(limit_bytes)
     except TimeoutError:
         text = f"The request body did not arrive within {BODY_TIMEOUT_S:g} s."
         raise GatewayError(408, "request_timeout", text, close=True) from None
+    if body is None:
+        raise too_large(limit_bytes, close=True)
+    return body

@@ -144,7 +144,7 @@ class Ask:
     def take_out(self, names: frozenset[str]) -> list[str]:
         """Takes fields out of the request, of some only what steers, and returns which of them were there."""
         found: list[str] = []
-        for name in sorted(names & self.fields.keys()):
+        for name in sorted(names.intersection(self.fields)):
             parts = steering.NESTED.get(name)
             if parts is None:
                 del self.fields[name]
@@ -159,7 +159,7 @@ class Ask:
             value = _options_decoder.decode(self.fields[name]) or {}
         except msgspec.DecodeError:  # no object: the engine says what is wrong with it
             return []
-        found = sorted(parts & value.keys())
+        found = sorted(parts.intersection(value))
         if found:
             kept = {one: raw for one, raw in value.items() if one not in parts}
             self.fields[name] = msgspec.Raw(_encoder.encode(kept))

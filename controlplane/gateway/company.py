@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import msgspec
 import redis.asyncio
-from uvicorn.server import ServerState
 
+from controlplane.gateway.connection import State
 from controlplane.gateway.gates import Gates
 from controlplane.gateway.internal import Doors, Serve
 from controlplane.gateway.members import FIRST_PATIENCE_S, SOCKET, Held, Members
@@ -40,7 +40,7 @@ class Company:
         )
         self.figures = None if worker is None else Figures(own_id, worker.folder, render, lambda: self.members.siblings)
 
-    async def open(self, serve: Serve, state: ServerState, client: redis.asyncio.Redis) -> None:
+    async def open(self, serve: Serve, state: State, client: redis.asyncio.Redis) -> None:
         """Opens the doors and looks who else is there; raises OSError when a door can't be opened."""
         settings, members = self._settings, self.members
         self._doors = Doors(serve, state)

@@ -10,40 +10,35 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 
-import uvicorn
-from uvicorn.server import ServerState
-
-from controlplane.gateway.client import EXTENSION, Client, Receive, Scope, Send
+from controlplane.gateway.client import Client
+from controlplane.gateway.connection import Connection, State
 from controlplane.gateway.errors import GatewayError
 from controlplane.gateway.passing import TOKEN
-from controlplane.gateway.server import Protocol
 
 logger = logging.getLogger(__name__)
 
 BACKLOG = 4096
-KEEP_ALIVE_S = 75
 
-Serve = Callable[[Scope, Receive], Awaitable[None]]
+Serve = Callable[[Client], None]
 
 
 class Door:
-    """The ASGI application at an internal address; `token` is asked for unless it is empty."""
+    """What comes in at an internal address; `token` is asked for unless it is empty."""
 
     def __init__(self, serve: Serve, token: str) -> None:
         self._serve = serve
         self._token = token.encode()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, client: Client) -> None:
         if self._token:
-            shown = next((value for name, value in scope["headers"] if name == TOKEN), b"")
+            shown = next((value for name, value in client.head.headers if name == TOKEN), b"")
             if not hmac.compare_digest(shown, self._token):
-                client: Client = scope["extensions"].pop(EXTENSION)
                 GatewayError(403, "forbidden", "This address is for other gateways.", close=True).send(client, "-")
                 return
-        await self._serve(scope, receive)
+        self._serve(client)
 
 
 class Doors:
@@ -52,7 +47,7 @@ class Doors:
     `accepted` is the port that was found for the address.
     """
 
-    def __init__(self, serve: Serve, state: ServerState) -> None:
+    def __init__(self, serve: Serve, state: State) -> None:
         self._serve = serve
         self._state = state
         self._servers: list[asyncio.Server] = []
@@ -82,19 +77,6 @@ class Doors:
             server.close()
         self._servers.clear()
 
-    def _factory(self, token: str) -> Callable[[], asyncio.Protocol]:
-        config = uvicorn.Config(
-            Door(self._serve, token),
-            http=Protocol,
-            ws="none",
-            lifespan="off",
-            interface="asgi3",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=KEEP_ALIVE_S,
-        )
-        config.load()
-        return lambda: Protocol(config=config, server_state=self._state, app_state={})
+    def _factory(self, token: str) -> Callable[[], Connection]:
+        loop, door = asyncio.get_running_loop(), Door(self._serve, token)
+        return lambda: Connection(self._state, door, loop)

@@ -23,6 +23,7 @@ from controlplane.gateway.gates import Gates
 from controlplane.gateway.members import Held, Members
 from controlplane.gateway.passing import CAME_BACK, DIVERTED, FINAL, MOVED, PASSED, Passing, elapsed_ms
 from controlplane.gateway.watching import Peer
+from controlplane.lib.eager import as_task
 from controlplane.lib.upstream_connection import Connection, UpstreamError
 
 if TYPE_CHECKING:
@@ -147,6 +148,7 @@ class Owners:
             return True
         call.passed_on = True
         if self.members is not None:
+            await as_task()
             await self.members.look_again()
         return False
 

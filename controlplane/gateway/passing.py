@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from controlplane.gateway.client import Client, Headers
 from controlplane.gateway.errors import GatewayError, bad_gateway
+from controlplane.lib.eager import Signal, as_task
 from controlplane.lib.upstream import Pool
 from controlplane.lib.upstream_connection import Connection, UpstreamError
 
@@ -78,6 +79,7 @@ class PeerPool(Pool):
 
     async def connect(self) -> Connection:
         """Returns a fresh connection; raises UpstreamError when the process does not take it."""
+        await as_task()
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
@@ -135,7 +137,7 @@ class Passing:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._connection: Connection | None = None
-        self._done: asyncio.Future[None] | None = None
+        self._done: Signal | None = None
         self._events = False
         self._tail = b"\n\n"
         self.started = False  # whether the client has been given anything
@@ -149,7 +151,7 @@ class Passing:
         self._client.when_gone(self.client_gone)
         connection.start(self, request)
         if not self.over:
-            self._done = connection.loop.create_future()
+            self._done = Signal()
             await self._done
 
     # -- the owner's side ----------------------------------------------------------------------------------------
@@ -224,8 +226,8 @@ class Passing:
 
     def _finish(self) -> None:
         self.over = True
-        if self._done is not None and not self._done.done():
-            self._done.set_result(None)
+        if self._done is not None:
+            self._done.set()
 
 
 class Page:

@@ -5,23 +5,22 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 
-from controlplane.gateway.client import Scope
+from controlplane.gateway.client import Headers
 from controlplane.gateway.settings import Network
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-def client_address(scope: Scope, trusted: Sequence[Network]) -> Address | None:
+def client_address(peer: object, headers: Headers, trusted: Sequence[Network]) -> Address | None:
     """Returns the client's address: the last one of X-Forwarded-For that no trusted proxy has.
 
     Without a trusted proxy the header is the sender's own invention, so the address is not known then, unless the
-    header is absent.
+    header is absent. `peer` is what the socket calls its other end.
     """
-    peer = scope.get("client")
-    address = _parse(peer[0]) if peer else None
+    address = _parse(peer[0]) if isinstance(peer, tuple) else None
     forwarded = [
         part.strip()
-        for name, value in scope["headers"]
+        for name, value in headers
         if name == b"x-forwarded-for"
         for part in value.decode("latin-1").split(",")
     ]

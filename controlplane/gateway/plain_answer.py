@@ -7,7 +7,7 @@ Does not do
 from __future__ import annotations
 
 from controlplane.lib.plain_usage import PassingUsage, usage_of
-from controlplane.lib.sse import Usage
+from controlplane.lib.usage import Usage
 
 HOLD_BYTES = 1024 * 1024
 

@@ -7,8 +7,6 @@ import logging
 import signal
 import time
 
-import uvicorn
-
 from controlplane.domain.rollups import minute_of
 from controlplane.domain.routing import CoolDowns
 from controlplane.gateway.app import Gateway
@@ -24,7 +22,7 @@ from controlplane.gateway.owners import Owners
 from controlplane.gateway.readiness import Readiness
 from controlplane.gateway.routes import Routes
 from controlplane.gateway.sampling import Sampler
-from controlplane.gateway.server import Protocol, Server
+from controlplane.gateway.server import Life, Server
 from controlplane.gateway.settings import GatewaySettings
 from controlplane.gateway.snapshot import Snapshots
 from controlplane.gateway.state_report import StateReport
@@ -35,9 +33,7 @@ from controlplane.lib.upstream import Pools
 
 logger = logging.getLogger(__name__)
 
-BACKLOG = 4096
 AFTER_THE_SECOND_S = 0.02  # a timer that fires early must not end the same second twice
-KEEP_ALIVE_S = 75
 
 
 class Process:
@@ -73,8 +69,6 @@ class Process:
             metrics=self._figures if figures is None else figures.own,
             summed_metrics=None if figures is None else figures.together,
             readiness=self._readiness(),
-            on_startup=self._start,
-            on_shutdown=self._stop,
         )
         self.watchdog = Watchdog() if worker is None else None  # of several processes each is watched by the parent
         self._tasks: list[asyncio.Task[None]] = []
@@ -103,27 +97,13 @@ class Process:
         """Returns the HTTP server of this process; it takes nothing new after SIGTERM, finishes what runs for up to
         `drain_s`, and then stops the rest."""
         settings = self.settings
-        config = uvicorn.Config(
-            self.app,
-            host=settings.bind,
-            port=settings.port,
-            http=Protocol,
-            ws="none",
-            lifespan="on",
-            interface="asgi3",
-            log_level="warning",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            proxy_headers=False,
-            backlog=BACKLOG,
-            timeout_keep_alive=KEEP_ALIVE_S,
-            timeout_graceful_shutdown=settings.drain_s,
-            ssl_certfile=settings.tls_cert or None,
-            ssl_keyfile=settings.tls_key or None,
+        self._server = Server(
+            self.app.serve,
+            Life(self._start, self._leave, self._stop),
+            address=(settings.bind, settings.port),
+            tls=(settings.tls_cert, settings.tls_key) if settings.tls_cert else None,
+            drain_s=settings.drain_s,
         )
-        self._server = Server(config, self._leave)
         return self._server
 
     async def _start(self) -> None:
@@ -144,7 +124,7 @@ class Process:
             asyncio.create_task(self._every_second(), name="every second"),
         ]
         if self.company is not None:
-            await self.company.open(self.app.inside, self._server.server_state, self._client)
+            await self.company.open(self.app.inside, self._server.state, self._client)
             self._tasks.append(asyncio.create_task(self.company.members.run(self._client), name="members"))
         for task in self._tasks:
             task.add_done_callback(_end_with)

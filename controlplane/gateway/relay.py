@@ -11,7 +11,6 @@ Does not do
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Collection
 from typing import Literal
@@ -20,9 +19,11 @@ from controlplane.domain.admission.breaker import BACK_PRESSURE, ELSEWHERE, goes
 from controlplane.gateway.client import Client, Headers
 from controlplane.gateway.errors import GatewayError, bad_gateway, engine_died, in_openai_shape, told_by_event
 from controlplane.gateway.plain_answer import PlainAnswer
+from controlplane.lib.eager import Signal
 from controlplane.lib.plain_usage import usage_of
-from controlplane.lib.sse import EventStream, Usage
+from controlplane.lib.sse import EventStream
 from controlplane.lib.upstream_connection import Connection, UpstreamError
+from controlplane.lib.usage import Usage
 
 METADATA = b"metadata"  # where vLLM says what is in vectors that it sends as plain bytes, with their usage
 # what an engine that is full leaves out: its own queue is kept short, so there is room when its next request ends
@@ -82,7 +83,7 @@ class Relay:
         self._stream_wanted = stream
         self._strip_usage = strip_usage
         self._connection: Connection | None = None
-        self._done: asyncio.Future[None] | None = None
+        self._done: Signal | None = None
         self._headers: Headers = []
         self._plain = PlainAnswer()
         self.events: EventStream | None = None
@@ -101,7 +102,7 @@ class Relay:
         self._connection = connection
         connection.start(self, request)
         if self.outcome == "open":
-            self._done = connection.loop.create_future()
+            self._done = Signal()
             await self._done
 
     def usage(self) -> Usage | None:
@@ -295,8 +296,8 @@ class Relay:
         if self.outcome == "open":
             self.outcome = outcome
             self.ended_at = time.monotonic()
-            if self._done is not None and not self._done.done():
-                self._done.set_result(None)
+            if self._done is not None:
+                self._done.set()
 
 
 def _why_unusable(status: int, headers: Headers) -> str:

@@ -10,7 +10,7 @@ import re
 
 import msgspec
 
-from controlplane.lib.sse import Usage
+from controlplane.lib.usage import Usage, answer_decoder, usage_decoder
 
 TAIL_BYTES = 4096
 KEPT_BYTES = 4096  # of a piece, for what goes on in the next: no usage is longer
@@ -18,14 +18,6 @@ _KEY = b'"usage"'
 # Inside a JSON string its quotes would be escaped, so this is a key and its object (which holds numbers and flat
 # objects). A model can't write it: all that it says is inside strings.
 _USAGE = re.compile(rb'"usage"\s{0,8}:\s{0,8}(\{[^{}]{0,1000}(?:\{[^{}]{0,1000}\}[^{}]{0,1000}){0,2}\})')
-
-
-class _Answer(msgspec.Struct):
-    usage: Usage | None = None
-
-
-_answer_decoder = msgspec.json.Decoder(_Answer)
-_usage_decoder = msgspec.json.Decoder(Usage)
 
 
 def usage_of(answer: bytes) -> Usage | None:
@@ -45,7 +37,7 @@ def usage_of(answer: bytes) -> Usage | None:
 
 def _usage_in(answer: bytes) -> Usage | None:
     try:
-        return _answer_decoder.decode(answer).usage
+        return answer_decoder.decode(answer).usage
     except (msgspec.DecodeError, RecursionError):
         return None
 
@@ -67,7 +59,7 @@ class PassingUsage:
             return
         for match in _USAGE.finditer(data):
             try:
-                found = _usage_decoder.decode(match[1])
+                found = usage_decoder.decode(match[1])
             except (msgspec.DecodeError, RecursionError):
                 continue
             if found.prompt_tokens is not None:

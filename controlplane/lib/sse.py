@@ -11,9 +11,10 @@ Does not do
 from __future__ import annotations
 
 import re
-from typing import Annotated
 
 import msgspec
+
+from controlplane.lib.usage import Usage, event_decoder
 
 HOLD_LIMIT_BYTES = 64 * 1024
 
@@ -22,25 +23,6 @@ _USAGE = b'"usage"'
 _DATA = b"data:"
 _NEXT_DATA = b"\ndata:"
 _WHOLE_EVENT = re.compile(rb".*?\n\r?\n", re.DOTALL)
-
-
-# what an engine claims beyond this is no count: nobody's quota or bill may hang on it
-Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
-
-
-class Usage(msgspec.Struct, frozen=True):
-    """The token counts of an answer."""
-
-    prompt_tokens: Count | None = None
-    completion_tokens: Count | None = None
-
-
-class _Event(msgspec.Struct):
-    choices: list[msgspec.Raw] | None = None
-    usage: Usage | None = None
-
-
-_event_decoder = msgspec.json.Decoder(_Event)
 
 
 class EventStream:
@@ -120,7 +102,7 @@ class EventStream:
     def _is_usage_event(self, event: bytes) -> bool:
         payload = b"".join(line[5:] for line in event.splitlines() if line.startswith(_DATA))
         try:
-            decoded = _event_decoder.decode(payload)
+            decoded = event_decoder.decode(payload)
         except (msgspec.DecodeError, RecursionError):
             return False  # an engine's own invention is passed on as it is
         if decoded.usage is None:

@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from controlplane.domain import addresses
+from controlplane.lib.eager import as_task
 from controlplane.lib.upstream_connection import Connection, UpstreamError
 
 CONNECT_TIMEOUT_S = 5.0
@@ -72,6 +73,7 @@ class Pool:
 
     async def connect(self) -> Connection:
         """Returns a fresh connection; raises UpstreamError when the replica does not take it in time."""
+        await as_task()
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):

@@ -64,6 +64,7 @@ class Connection(asyncio.Protocol):
         "_head_bytes",
         "_headers",
         "_informational",
+        "_is_whole",
         "_keep",
         "_parser",
         "_paused",
@@ -94,6 +95,7 @@ class Connection(asyncio.Protocol):
         self._keep = False
         self._paused = False
         self._closed = False
+        self._is_whole = False  # the answer, of which the last piece is being read
         self.used = False  # an exchange has been started on it before
         self.quiet_s = 0  # seconds without a byte, counted by the sweep
 
@@ -167,8 +169,12 @@ class Connection(asyncio.Protocol):
             logger.exception("an answer of %s could not be taken", self._pool.host)
             self.fail(UpstreamError("protocol", "The replica's answer could not be taken.", received=True))
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self.fail(UpstreamError("protocol", f"The replica's answer is not HTTP/1.1: {error}.", received=True))
-        if self._head_bytes > HEAD_LIMIT_BYTES:
+            self._keep = False
+            if not self._is_whole:  # else it is what came behind the answer
+                self.fail(UpstreamError("protocol", f"The replica's answer is not HTTP/1.1: {error}.", received=True))
+        if self._is_whole:
+            self._over()
+        elif self._head_bytes > HEAD_LIMIT_BYTES:
             text = f"The head of the replica's answer is longer than {HEAD_LIMIT_BYTES} bytes."
             self.fail(UpstreamError("protocol", text, received=True))
 
@@ -183,7 +189,7 @@ class Connection(asyncio.Protocol):
             return
         if self._until_close and exc is None:
             self._keep = False
-            self.on_message_complete()
+            self._over()
             return
         self._sink = None
         self._pool.forget(self)
@@ -194,11 +200,15 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._headers = []  # trailers of the answer before come as headers
+        if self._is_whole:
+            self._keep = False  # something behind the answer, which nobody has asked for
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
+        if self._is_whole:
+            return
         headers, self._headers = self._headers, []
         status = self._parser.get_status_code()
         self._informational = 100 <= status < 200
@@ -215,16 +225,19 @@ class Connection(asyncio.Protocol):
             self._sink.head(status, headers)
 
     def on_body(self, data: bytes) -> None:
-        if self._sink is not None:
+        if self._sink is not None and not self._is_whole:
             self._sink.body(data)
 
     def on_message_complete(self) -> None:
-        if self._informational:
-            return
+        if not self._informational:
+            self._is_whole = True
+
+    def _over(self) -> None:
+        """The answer is whole, and all that came with it was read: what the sink begins now may use this connection."""
         sink, self._sink = self._sink, None
+        self._is_whole = self._until_close = False
         if sink is None:
             self.abort()
             return
-        self._until_close = False
         self._pool.give_back(self, self._keep)
         sink.end()

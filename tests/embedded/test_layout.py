@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.embedded.layout import Layout, cache_folder
+from controlplane.embedded.layout import Layout
 from controlplane.embedded.problems import LauncherError
+from controlplane.env import cache_folder
 
 
 def make_layout(folder: Path) -> Layout:

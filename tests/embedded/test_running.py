@@ -30,7 +30,9 @@ def make_stack_of(tmp_path: Path) -> Iterator[MakeStackOf]:
         child.start(0.0)
         assert child.process is not None
         pid = child.process.pid
-        assert proc.wait_until(lambda: proc.environment(pid) == environ, 20)  # before, it has that of its parent
+        # before, it has that of its parent, and none for a moment while one program becomes the next
+        assert proc.wait_until(lambda: Path(f"/proc/{pid}/comm").read_text() == "sleep\n", 20)
+        assert proc.wait_until(lambda: proc.environment(pid) == environ, 20)
         made.append(child)
         children.remember(made, tmp_path / "children.json")
         return tmp_path

@@ -14,9 +14,9 @@ import uvloop
 
 from controlplane.domain.routing import SNAPSHOT_SCHEMA, RoutedDeployment, RoutedKey, RoutedReplica, RoutingSnapshot
 from controlplane.gateway.process import Process
+from controlplane.gateway.server import Server
 from controlplane.gateway.settings import GatewaySettings, read_networks
 from controlplane.lib import wire
-from controlplane.lib.http_server import Server
 from controlplane.lib.ids import secret_hash
 
 KEY = "hw-test-key"

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from controlplane.gateway.process import KEEP_ALIVE_S
+from controlplane.gateway.connection import KEEP_ALIVE_S
 from tests.gateway.conftest import StartGateway, make_deployment, make_request, make_snapshot, read_answer, until
 from tests.gateway.engine import Engine
 
@@ -35,7 +35,7 @@ async def test_an_idle_connection_does_not_hold_up_the_end(start_gateway: StartG
         for _ in range(5):
             writer.write(make_request({"model": "chat"}, headers=KEPT))
             assert (await read_answer(reader)).status == 200
-        await until(lambda: not gateway.server.server_state.tasks)
+        await until(lambda: not gateway.server.state.tasks)
         writer.close()
 
 

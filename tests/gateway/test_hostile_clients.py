@@ -10,7 +10,7 @@ import resource
 import pytest
 
 from controlplane.gateway.asks import MOST_FIELDS
-from controlplane.lib.http_server import BODY_TIMEOUT_S, PIPELINE_MOST, UNREAD_LIMIT_BYTES, UNREAD_TIMEOUT_S
+from controlplane.gateway.connection import BODY_TIMEOUT_S, PIPELINE_MOST, UNREAD_LIMIT_BYTES, UNREAD_TIMEOUT_S
 from tests.gateway.conftest import (
     KEY,
     Running,
@@ -130,7 +130,7 @@ async def test_a_body_that_nobody_waits_for_has_an_end(start_gateway: StartGatew
     assert (await read_answer(reader)).status == 401
     now = asyncio.get_running_loop().time()
     gateway.server.sweep(now + BODY_TIMEOUT_S - 5)
-    assert not reader.at_eof() and gateway.server.server_state.connections
+    assert not reader.at_eof() and gateway.server.state.connections
     gateway.server.sweep(now + BODY_TIMEOUT_S + 5)
     assert await asyncio.wait_for(reader.read(), 10) == b""
     writer.close()
@@ -163,7 +163,7 @@ async def test_requests_that_wait_for_each_other_are_few(start_gateway: StartGat
     got = await everything(gateway, INNER * (PIPELINE_MOST // 2))
     assert got.count(b"HTTP/1.1 200") == PIPELINE_MOST // 2
     assert b"200" not in await everything(gateway, INNER * (PIPELINE_MOST * 4))
-    await until(lambda: not gateway.server.server_state.connections)
+    await until(lambda: not gateway.server.state.connections)
 
 
 async def test_a_client_that_does_not_read_uses_up_no_memory(start_gateway: StartGateway) -> None:
@@ -177,9 +177,9 @@ async def test_a_client_that_does_not_read_uses_up_no_memory(start_gateway: Star
             writer.write(ask)
             await writer.drain()
             await asyncio.sleep(0.005)
-            for connection in gateway.server.server_state.connections:
+            for connection in gateway.server.state.connections:
                 longest = max(longest, connection.transport.get_write_buffer_size())
-    await until(lambda: not gateway.server.server_state.connections)
+    await until(lambda: not gateway.server.state.connections)
     writer.close()
     assert 0 < longest < UNREAD_LIMIT_BYTES + 2_000_000
 
@@ -196,7 +196,7 @@ async def test_a_client_that_never_reads_to_the_end_is_left_some_day(start_gatew
         reader._limit = 1000  # type: ignore[attr-defined]
         writer.write(make_request({"model": "chat", "stream": True}))
         await reader.readuntil(b"\r\n\r\n")
-        (connection,) = gateway.server.server_state.connections
+        (connection,) = gateway.server.state.connections
         sizes = [-1, 0]
         while sizes[-1] != sizes[-2] or not sizes[-1]:
             sizes.append(connection.transport.get_write_buffer_size())
@@ -207,7 +207,7 @@ async def test_a_client_that_never_reads_to_the_end_is_left_some_day(start_gatew
         assert gateway.process.gates.in_flight()
         gateway.server.sweep(now + UNREAD_TIMEOUT_S + 5)
         await gateway.until_idle()
-        await until(lambda: not gateway.server.server_state.connections)
+        await until(lambda: not gateway.server.state.connections)
         writer.close()
 
 
@@ -252,7 +252,7 @@ async def test_two_thousand_idle_connections_leave_the_gateway_quick_and_are_let
                 idle.append(await gateway.open())
             assert (await gateway.chat()).status == 200
             gateway.server.sweep(asyncio.get_running_loop().time() + 1000)
-            await until(lambda: not gateway.server.server_state.connections)
+            await until(lambda: not gateway.server.state.connections)
         finally:
             for _, writer in idle:
                 writer.close()
@@ -265,7 +265,7 @@ async def test_a_gateway_without_a_free_file_serves_who_is_there_and_recovers(st
         gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
         assert (await gateway.chat()).status == 200  # leaves a connection to the engine
         reader, writer = await gateway.open()
-        await until(lambda: gateway.server.server_state.connections)
+        await until(lambda: gateway.server.state.connections)
         files = []
         resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
         try:

@@ -14,7 +14,7 @@ import pytest
 from controlplane.domain import addresses
 from controlplane.domain.admission.estimates import FIRST_OUTPUT_TOKENS
 from controlplane.domain.routing import RoutedReplica
-from tests.gateway.conftest import StartGateway, make_deployment, make_snapshot
+from tests.gateway.conftest import StartGateway, make_deployment, make_request, make_snapshot, read_answer
 from tests.gateway.engine import DONE, LAST_CHUNK, Engine, Peer, Request, chunk, event, head, plain_body, usage_event
 
 PACKED = gzip.compress(plain_body(), mtime=0)  # no time of day in the names of tests
@@ -137,6 +137,23 @@ async def test_a_length_that_lies_hurts_nobody_else(start_gateway: StartGateway)
     async with Engine(lying) as engine:
         gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
         assert [(await gateway.chat()).body for _ in range(3)] == [b"{}"] * 3
+    assert engine.connections == 2
+
+
+@pytest.mark.parametrize("behind", [b"x", b'{"stolen": true}', b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nstolen"])
+async def test_what_comes_behind_an_answer_is_nobody_s_answer(start_gateway: StartGateway, behind: bytes) -> None:
+    """Two requests wait on one connection: the second begins in the moment in which the first answer is whole."""
+
+    async def eager(request: Request, peer: Peer) -> None:
+        whole = answer_of(b"200 OK", body=b"{}")
+        await peer.send(whole + behind if len(engine.requests) == 1 else whole)
+
+    async with Engine(eager) as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        reader, writer = await gateway.open()
+        writer.write(make_request({"model": "chat"}, headers={"connection": "keep-alive"}) * 3)
+        assert [(await read_answer(reader)).body for _ in range(3)] == [b"{}"] * 3
+        writer.close()
     assert engine.connections == 2
 
 

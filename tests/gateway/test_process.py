@@ -17,9 +17,9 @@ import pytest
 
 from controlplane.domain.routing import RoutingSnapshot
 from controlplane.env import SettingError
+from controlplane.gateway.connection import HEAD_TIMEOUT_S
 from controlplane.gateway.peers import client_address
 from controlplane.gateway.settings import read_networks, read_settings
-from controlplane.lib.http_server import HEAD_TIMEOUT_S
 from tests.gateway.conftest import (
     StartGateway,
     make_deployment,
@@ -176,12 +176,12 @@ async def test_a_request_head_that_takes_too_long_is_cut_off(start_gateway: Star
     for beginning in (b"", b"GET /heal"):
         reader, writer = await gateway.open()
         writer.write(beginning)
-        await until(lambda: gateway.server.server_state.connections)
+        await until(lambda: gateway.server.state.connections)
         gateway.server.sweep(asyncio.get_running_loop().time() + HEAD_TIMEOUT_S + 1)
         with contextlib.suppress(ConnectionError):  # a reset, when the beginning has not been read yet
             assert await asyncio.wait_for(reader.read(), 10) == b""
         writer.close()
-        await until(lambda: not gateway.server.server_state.connections)
+        await until(lambda: not gateway.server.state.connections)
 
 
 async def test_an_idle_connection_between_requests_is_not_a_slow_head(start_gateway: StartGateway) -> None:
@@ -221,7 +221,7 @@ async def test_a_client_may_wait_for_the_word_to_go_on(start_gateway: StartGatew
 )
 def test_only_trusted_proxies_may_say_who_the_client_is(peer: str, forwarded: str | None, address: str | None) -> None:
     headers = [] if forwarded is None else [(b"x-forwarded-for", forwarded.encode())]
-    found = client_address({"client": (peer, 1), "headers": headers}, read_networks("", ("10.0.0.0/8",)))
+    found = client_address((peer, 1), headers, read_networks("", ("10.0.0.0/8",)))
     assert (None if found is None else str(found)) == address
 
 

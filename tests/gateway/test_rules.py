@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 
 import pytest
 
 from controlplane.domain.admission.policy import TenantShare
-from controlplane.domain.admission.ticket import Ticket
 from controlplane.domain.admission.tiers import BATCH, INTERACTIVE, STANDARD
 from controlplane.domain.routing import RoutedKey, RoutingSnapshot
+from controlplane.gateway.asks import CHAT, read_ask
 from controlplane.lib import wire
 from controlplane.lib.ids import secret_hash
 from tests.gateway.conftest import KEY, Running, StartGateway, make_snapshot, until
@@ -79,15 +80,11 @@ async def test_a_tier_may_be_taken_away_between_a_request_s_ticket_and_its_seat(
     gold = replace(INTERACTIVE, name="gold")
     async with Engine() as engine:
         gateway = await start_gateway(make_rules(engine.url, tier="gold", tiers=(STANDARD, gold)))
-        gate, make = gate_of(gateway), gate_of(gateway).ticket
-
-        def ticket_then_change(*given: object) -> Ticket:
-            made = make(*given)  # type: ignore[arg-type]
-            take(gateway, make_rules(engine.url, tier="gold", tiers=(STANDARD,), version=2))
-            return made
-
-        gate.ticket = ticket_then_change  # type: ignore[assignment, method-assign]
-        assert (await gateway.chat()).status == 200
+        gate, now = gate_of(gateway), time.monotonic()
+        ticket = gate.ticket(read_ask(b'{"model": "chat", "messages": []}', CHAT), "acme", "gold", now)
+        take(gateway, make_rules(engine.url, tier="gold", tiers=(STANDARD,), version=2))
+        assert gate.seat_at_once(ticket, now) or await gate.seat(ticket, now)
+        gate.leave(ticket)
         await gateway.until_idle()
     is_at_rest(gateway)
 

@@ -84,7 +84,7 @@ async def test_what_is_kept_for_a_client_is_bounded_and_it_is_cut_after_its_tota
         (live,) = gateway.process.meter.live
         await until(lambda: live.relay.waits_for_client)
         assert gate_of(gateway).admission.seated, "it holds its seat while the engine may still be at work"
-        (connection,) = gateway.server.server_state.connections
+        (connection,) = gateway.server.state.connections
         assert connection.transport.get_write_buffer_size() < UNREAD_MOST_BYTES + 500_000
         await gateway.until_idle()
         is_at_rest(gateway)
@@ -121,5 +121,5 @@ async def test_a_client_that_does_not_read_keeps_no_gateway_from_ending(start_ga
         await until(lambda: engine.requests)
         await gateway.until_idle()
         gateway.server.should_exit = True
-        await until(lambda: not gateway.server.server_state.connections)
+        await until(lambda: not gateway.server.state.connections)
         sock.close()

@@ -24,7 +24,7 @@ from tests.gateway.test_failures import free_port
 HANGS = textwrap.dedent("""
     import sys, time
     from pathlib import Path
-    from controlplane.gateway import __main__, process, silence
+    from controlplane.gateway import main, process, silence
 
     silence.LOOK_S, silence.HUNG_AFTER_S = 0.2, 3.0
     turn = process.Process._turn
@@ -35,7 +35,7 @@ HANGS = textwrap.dedent("""
             {how}
 
     process.Process._turn = hangs
-    sys.exit(__main__.main([]))
+    sys.exit(main.main([]))
 """)
 
 

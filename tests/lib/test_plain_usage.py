@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.lib.plain_usage import PassingUsage, usage_of
-from controlplane.lib.sse import Usage
+from controlplane.lib.usage import Usage
 
 USAGE = {"prompt_tokens": 5, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 3}}
 VECTORS = [{"index": one, "embedding": [0.123456789] * 500} for one in range(40)]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from controlplane.lib import sse
 from controlplane.lib.sse import EventStream
+from controlplane.lib.usage import Usage
 
 USAGE = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
 
@@ -40,7 +41,7 @@ def test_the_usage_event_is_taken_out_wherever_the_stream_is_cut_in_two(end: str
     for at in range(len(whole) + 1):
         out, stream = run([whole[:at], whole[at:]], strip=True)
         assert out == whole.replace(usage, b""), f"cut at {at}"
-        assert stream.usage == sse.Usage(5, 2)
+        assert stream.usage == Usage(5, 2)
         assert stream.events == 3
         assert stream.output_tokens() == 2
 
@@ -99,7 +100,7 @@ def test_usage_in_every_event_is_read_from_the_last_and_nothing_is_taken_out() -
     last = make_event(choices=[{"index": 0}], usage=USAGE)
     out, stream = run([first, last], strip=True)
     assert out == first + last
-    assert stream.usage == sse.Usage(5, 2)
+    assert stream.usage == Usage(5, 2)
 
 
 def test_without_usage_the_events_are_counted() -> None:

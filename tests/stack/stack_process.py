@@ -17,8 +17,9 @@ from typing import Any
 
 from controlplane.embedded import children, engines, proc, stack, state
 from controlplane.embedded.engines import Engine
-from controlplane.embedded.layout import ROOT, Layout, cache_folder
+from controlplane.embedded.layout import ROOT, Layout
 from controlplane.embedded.proc import ProcessId
+from controlplane.env import cache_folder
 from tests.stack import process_tree
 
 UP_LIMIT_S = 600

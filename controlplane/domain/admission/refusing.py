@@ -27,7 +27,7 @@ class SentAway:
     """A tenant's requests that were refused lately, and when the last one was to come back."""
 
     rate: Rate = field(default_factory=Rate)
-    back_after_s: float = 1.0
+    back_after_s: int = 1
 
     def count(self, now: float) -> int:
         """Returns how many are on their way back."""
