@@ -87,7 +87,6 @@ class Gate:
         self._waiters: Waiters[Target] = Waiters(self._due)
         self.tpot_target_s, self._ttft_target_s = deployment.tpot_target_s, deployment.ttft_target_s
         self._waits: dict[str, tuple[Tier, float | None]] = {}  # tier -> its rules and its target of the first token
-        self.context_tokens = 0  # the most that a request may have; 0 = not known
         self.is_external = False
         self.is_frozen = False  # nothing changes by itself
         self._steering = self._salted = frozenset[str]()  # fields that are ours; paths that get the tenant's salt
@@ -109,7 +108,7 @@ class Gate:
         self._ttft_target_s, self.tpot_target_s = deployment.ttft_target_s, deployment.tpot_target_s
         self._affine = len(self.targets) > 1
         lengths = [one.max_model_len or one.kv_capacity_tokens or 0 for one in deployment.replicas]
-        self.context_tokens = max(lengths, default=self.context_tokens)
+        self.sizes.context_tokens = max(lengths, default=self.sizes.context_tokens)
         for gone in [one for one in self.seats if one not in self.targets]:
             del self.seats[gone]
             self.progress.pop(gone, None)

@@ -168,7 +168,7 @@ class Gates:
         tier = gate.admission.policy.tiers[live.ticket.tier]
         tokens = max(live.ticket.tokens, live.ticket.held_tokens, LIMIT_TOKENS_LEAST)
         if not live.wants_stream and gate.sizes.may_go_on(live.ask):
-            tokens = max(tokens, gate.context_tokens)
+            tokens = max(tokens, gate.sizes.context_tokens)
         live.ends_at = live.arrived_at + total_limit_s(tier, tokens)
         return live.ends_at
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from controlplane.domain.admission.estimates import OutputSizes, PromptSizes
 from controlplane.domain.admission.ticket import Ticket
-from controlplane.gateway.asks import COMPLETIONS, EMBEDDINGS, Ask
+from controlplane.gateway.asks import COMPLETIONS, EMBEDDINGS, MOST_OUTPUT, Ask
 
 MIXED_TOKENS = 1000  # what a picture is taken to be, whatever its bytes
 LEAST_BYTES_A_TOKEN, MOST_BYTES_A_TOKEN = 1, 12  # no vocabulary is further off with text
@@ -19,12 +19,14 @@ COMPLETION_DEFAULTS = {"vllm": 16}
 
 
 class Sizes:
-    """`prompts` by path: a chat's template costs tokens, an embedding has none. `mean_tokens`: a sequence, lately."""
+    """`prompts` by path: a chat's template costs tokens, an embedding has none. `mean_tokens`: a sequence, lately.
+    `context_tokens`: the most that a sequence may have, prompt and answer; 0 = not known."""
 
-    __slots__ = ("counted", "engine", "mean_tokens", "outputs", "prompts", "sequences_most")
+    __slots__ = ("context_tokens", "counted", "engine", "mean_tokens", "outputs", "prompts", "sequences_most")
 
     def __init__(self, sequences_most: int = SEQUENCES_MOST) -> None:
         self.engine = ""
+        self.context_tokens = 0
         self.sequences_most = sequences_most
         self.prompts: dict[str, PromptSizes] = {}
         self.outputs = OutputSizes()
@@ -72,14 +74,16 @@ class Sizes:
         return ask.path != EMBEDDINGS and self.limit(ask) is None
 
     def output(self, ask: Ask, tenant: str, most: int | None) -> tuple[int, bool]:
-        """Returns the tokens that each of its answers may have, and whether that is no guess."""
+        """Returns the tokens that each of its answers may have, and whether that is no guess. None has more than the
+        context, whatever is asked for: room for a million would be waited for, and the engine says no at once."""
+        context = self.context_tokens or MOST_OUTPUT
         limit = self.limit(ask)
         if limit is not None:
-            return limit, True
+            return min(limit, context), True
         if ask.path == EMBEDDINGS:
             return 0, True
         high, least = self.outputs.high(tenant), ask.least_output()
-        return max(high, (most or 0) if least is None else least), False
+        return min(max(high, (most or 0) if least is None else least), context), False
 
     def learn(self, ticket: Ticket, ask: Ask, prompt_tokens: int, output_tokens: int) -> None:
         """Takes the engine's own counts of a whole answer. A prompt with pictures says nothing about text; one that is

@@ -203,6 +203,23 @@ async def test_a_prompt_longer_than_any_cache_is_a_400(start_gateway: StartGatew
     is_at_rest(gateway)
 
 
+async def test_who_asks_for_more_than_the_context_does_not_wait_for_an_empty_replica(
+    start_gateway: StartGateway,
+) -> None:
+    free, hold = make_held()
+    async with Engine(hold) as engine:
+        made = make_seats(engine.url, seats=8, tokens=9000)
+        made = replace(made, replicas=tuple(replace(one, max_model_len=2000) for one in made.replicas))
+        gateway = await start_gateway(make_snapshot(made))
+        tasks = await ask_some(gateway, 2, max_tokens=1_000_000)
+        await until(lambda: len(engine.requests) == 2)  # the engine is the one to say no
+        assert 4000 <= gate_of(gateway).admission.places["r0"].ledger.reserved_tokens < 4200
+        free.set()
+        await asyncio.gather(*tasks)
+        await gateway.until_idle()
+    is_at_rest(gateway)
+
+
 async def test_a_picture_is_not_counted_by_its_bytes(start_gateway: StartGateway) -> None:
     async with Engine() as engine:
         gateway = await start_gateway(make_snapshot(make_seats(engine.url, seats=8, tokens=4000)))

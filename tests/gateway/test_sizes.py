@@ -128,6 +128,13 @@ def test_what_goes_on_for_certain_is_reserved_and_teaches_nothing() -> None:
     assert _output(_ask(messages="x", ignore_eos=False), 40_000, sizes) == FIRST_OUTPUT_TOKENS
 
 
+@pytest.mark.parametrize("asked", [{"max_tokens": 1_000_000}, {"min_tokens": 1_000_000}, {"ignore_eos": True}])
+def test_no_answer_holds_more_than_the_context_whatever_is_asked_for(asked: dict[str, Any]) -> None:
+    sizes = Sizes()
+    sizes.context_tokens = 8192
+    assert _output(_ask(messages="x", **asked), 40_000, sizes) == 8192
+
+
 @pytest.mark.parametrize(
     ("prompt", "count"),
     [("one", 1), ([1, 2, 3, 4], 1), (["a", "b", "c"], 3), ([[1, 2], [3]], 2), ([], 1), ([{"x": 1}], 1)],
