@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import msgspec
 
 from controlplane.domain import steering
-from controlplane.domain.admission.breaker import Breaker, Progress, is_back_pressure, is_failure
+from controlplane.domain.admission.breaker import Breaker, Progress, is_failure, is_success
 from controlplane.domain.admission.engine_caches import EngineCaches
 from controlplane.domain.admission.in_time import Flow
 from controlplane.domain.admission.policy import Policy
@@ -250,10 +250,11 @@ class Gate:
     def answered(self, replica_id: str, status: int | None, broken: bool, now: float) -> None:
         """Takes how an exchange ended, for the breaker; None = it tells nothing of the replica."""
         self.finished[replica_id] = self.finished.get(replica_id, 0) + 1
-        if status is None or (not broken and is_back_pressure(status)):
+        if status is None:
             return
         if not (broken or is_failure(status)):
-            self.breaker.succeeded(replica_id)
+            if is_success(status):
+                self.breaker.succeeded(replica_id)
         elif (rest_s := self.breaker.failed(replica_id)) is not None:
             logger.warning("replica %s of %s fails again and again; it rests for %.0f s", replica_id, self.name, rest_s)
             self.rest(replica_id, rest_s, now)

@@ -327,6 +327,33 @@ async def test_a_replica_that_fails_again_and_again_is_left_alone(start_gateway:
     is_at_rest(gateway)
 
 
+async def test_wrong_requests_that_a_broken_replica_refuses_well_do_not_keep_it_in(start_gateway: StartGateway) -> None:
+    body = b'{"error":{}}'
+
+    async def fail(request: Request, peer: Peer) -> None:
+        status = "400 Bad Request" if request.json.get("seed") == "wrong" else "500 Internal Server Error"
+        await peer.send(head(length=len(body), status=status) + body)
+
+    async with Engine(fail) as bad, Engine() as good:
+        gateway = await start_gateway(make_snapshot(make_deployment(bad.url, good.url)))
+        for number in range(60):
+            await gateway.chat(**({"seed": "wrong"} if number % 3 == 0 else {}))
+    failed = [one for one in bad.requests if one.json.get("seed") != "wrong"]
+    assert len(failed) == FAILURES_IN_A_ROW
+    is_at_rest(gateway)
+
+
+async def test_a_replica_behind_which_nobody_answers_in_time_is_left_alone(start_gateway: StartGateway) -> None:
+    async def fail(_: Request, peer: Peer) -> None:
+        await peer.send(head(length=2, status="504 Gateway Timeout") + b"{}")
+
+    async with Engine(fail) as bad, Engine() as good:
+        gateway = await start_gateway(make_snapshot(make_deployment(bad.url, good.url)))
+        answers = [(await gateway.chat()).status for _ in range(40)]
+    assert answers.count(504) == len(bad.requests) == FAILURES_IN_A_ROW, "what took too long is not tried again"
+    is_at_rest(gateway)
+
+
 @pytest.mark.parametrize("status", ["401 Unauthorized", "302 Found"])
 async def test_a_replica_whose_answers_are_of_no_use_is_left_alone(start_gateway: StartGateway, status: str) -> None:
     async def refuse(_: Request, peer: Peer) -> None:

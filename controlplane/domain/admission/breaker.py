@@ -1,7 +1,7 @@
 """Which replicas are left alone for a while because they fail, or do not get on.
 
 Counted are connections that are refused and answers that break or are the replica's own fault; never a client's error,
-and never back-pressure, for a replica that says "not now" is well.
+and never back-pressure. These are no success either: a broken engine still refuses wrong requests well.
 
 Concurrency
     One owner; changes in place.
@@ -57,7 +57,7 @@ class Breaker:
 
 BACK_PRESSURE = frozenset({429, 503})
 ELSEWHERE = BACK_PRESSURE | {500, 502}
-NOT_ITS_FAULT = BACK_PRESSURE | {501, 504}  # it can't do this, or the work took too long
+NOT_ITS_FAULT = BACK_PRESSURE | {501}  # it can't do this
 
 
 def is_failure(status: int) -> bool:
@@ -65,9 +65,9 @@ def is_failure(status: int) -> bool:
     return status >= 500 and status not in NOT_ITS_FAULT
 
 
-def is_back_pressure(status: int) -> bool:
-    """Returns whether a replica says by this status that it has too much to do now."""
-    return status in BACK_PRESSURE
+def is_success(status: int) -> bool:
+    """Returns whether an answer's status shows that the replica works."""
+    return status < 400
 
 
 def goes_elsewhere(status: int) -> bool:
