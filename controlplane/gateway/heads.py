@@ -18,6 +18,7 @@ Headers = list[tuple[bytes, bytes]]
 
 KNOWN_MOST = 1024
 KNOWN_LONGEST_BYTES = 4096
+KNOWN_MOST_FIELDS = 64  # a thousand short ones would take 30 times the memory of their bytes
 _USUAL_PATH = re.compile(rb"/[A-Za-z0-9/_.-]*")
 _SANE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 _LENGTH = re.compile(rb"\r\n[Cc]ontent-[Ll]ength: ([0-9]{1,9})\r\n")
@@ -118,6 +119,8 @@ class KnownHeads:
 
     def learn(self, key: bytes, head: Head) -> None:
         """Takes what llhttp has made of a piece that was one whole request and nothing else."""
+        if len(head.headers) > KNOWN_MOST_FIELDS:
+            return
         if len(self._heads) >= KNOWN_MOST:
             self.clear()  # whoever still comes is soon known again
         head.length = None  # that of each body

@@ -48,7 +48,7 @@ class Reader:
         self._is_declined = False
         self.is_between = True
         self.in_head = True  # or before the first one
-        self.unread_bytes = 0  # what has come of a head that is not whole
+        self.unread_bytes = 0  # what has come of a head, or of fields behind a body, that is not whole
 
     def feed(self, data: bytes) -> None:
         """Reads a piece; raises NotHttpError."""
@@ -62,7 +62,7 @@ class Reader:
             raise NotHttpError from error
         except httptools.HttpParserError as error:
             raise NotHttpError from error
-        if not self.in_head:
+        if self.is_between:
             self.unread_bytes = 0
         elif self.unread_bytes > HEAD_LIMIT_BYTES:
             raise NotHttpError
@@ -93,6 +93,7 @@ class Reader:
     def on_message_begin(self) -> None:
         self._target, self._headers, self._size = b"", [], 0
         self.in_head, self.is_between, self._is_declined = True, False, False
+        self.unread_bytes = 0  # what this piece has brought before belongs to another request
 
     def on_url(self, url: bytes) -> None:
         self._target += url
@@ -109,13 +110,14 @@ class Reader:
         if parser.should_upgrade() and method != b"CONNECT":  # whose target is no path
             self._is_declined = True
             return
-        self.in_head = False
+        self.in_head, self.unread_bytes = False, 0
         keep_alive = parser.should_keep_alive()
         self._requests.begin(
             Head(method, self._target, self._headers, parser.get_http_version(), keep_alive=keep_alive)
         )
 
     def on_body(self, data: bytes) -> None:
+        self.unread_bytes = 0
         self._requests.body(data)
 
     def on_message_complete(self) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.gateway.client import Client
 from controlplane.gateway.connection import Connection, State
-from controlplane.gateway.heads import KNOWN_LONGEST_BYTES, KNOWN_MOST, Head, split
+from controlplane.gateway.heads import KNOWN_LONGEST_BYTES, KNOWN_MOST, KNOWN_MOST_FIELDS, Head, split
+from controlplane.gateway.reading import HEAD_LIMIT_BYTES
 
 Seen = tuple[str, str, tuple[tuple[bytes, bytes], ...], bytes | None, str, int, bool]
 
@@ -42,6 +45,9 @@ class Wire:
 class Loop:
     def time(self) -> float:
         return 0.0
+
+    def create_future(self) -> asyncio.Future[None]:
+        return asyncio.get_running_loop().create_future()
 
 
 class Visit:
@@ -173,6 +179,35 @@ def test_the_heads_that_are_known_are_bounded() -> None:
         visit.send(ask(x_request_id=f"r{number}"))
     assert 0 < len(state.heads) <= KNOWN_MOST
     assert split(ask(x="y" * KNOWN_LONGEST_BYTES)) is None
+
+
+def test_a_head_of_very_many_fields_is_read_each_time() -> None:
+    state = State()
+    raw = ask().replace(b"host: x\r\n", b"a: b\r\n" * KNOWN_MOST_FIELDS)
+    assert len(Visit(state).send(raw)) == 1
+    assert len(state.heads) == 0
+
+
+def test_a_head_that_begins_behind_a_long_body_is_not_long() -> None:
+    long, short = ask(b"x" * 3 * HEAD_LIMIT_BYTES), ask()
+    raw = long + short
+    for at in (1, 40, len(short) - 1):
+        visit = Visit(State())
+        assert len(visit.send(raw[:100], raw[100 : len(long) + at], raw[len(long) + at :])) == 2
+        assert not visit.wire.closed
+
+
+@pytest.mark.parametrize("endless", [b"2\r\n{}\r\n0\r\nx: ", b"2\r\n{}\r\n0\r\n", b"2;x="])
+def test_what_stands_around_a_chunked_body_has_an_end(endless: bytes) -> None:
+    visit = Visit(State())
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+    visit.send(head + endless)
+    sent = 0
+    while not visit.wire.closed and sent < 4 * HEAD_LIMIT_BYTES:
+        visit.send(b"yyyyyyy" * 200 if endless[-1:] != b"\n" else b"x: y\r\n" * 200)
+        sent += 1400
+    assert visit.wire.closed
+    assert sent < 2 * HEAD_LIMIT_BYTES
 
 
 @pytest.mark.parametrize(
