@@ -74,7 +74,7 @@ class Client:
         self.keep_alive = head.keep_alive
         self._body = body or b""
         self._is_whole = body is not None
-        self._parts: list[bytes] | None = None
+        self._parts: bytearray | None = None  # of a body that comes in pieces, however small
         self._waiter: asyncio.Future[None] | None = None
         self.received_bytes = 0  # of a body that did not come at once
         self._on_gone: Callable[[], None] | None = None
@@ -103,7 +103,7 @@ class Client:
         if not self._is_whole:
             return None
         if self._parts is not None:
-            self._body, self._parts = b"".join(self._parts), None
+            self._body, self._parts = bytes(self._parts), None
             self._connection.resume_reading()  # a long body pauses it, and a pause hides that the client leaves
         return self._body
 
@@ -112,11 +112,11 @@ class Client:
         if self.head.expects_continue and not (self.started or self.received_bytes):
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         self._connection.resume_reading()
-        while not self._is_whole and self.received_bytes <= most_bytes:
-            if self.gone:
-                raise ClientLeftError
+        while not (self._is_whole or self.gone) and self.received_bytes <= most_bytes:
             self._waiter = self._connection.loop.create_future()
             await self._waiter
+        if self.gone:
+            raise ClientLeftError
         return None if self.received_bytes > most_bytes else self.whole_body()
 
     def when_gone(self, callback: Callable[[], None]) -> None:
@@ -148,6 +148,8 @@ class Client:
         elif not self._without_body:
             self._chunked = True
             lines.append(b"transfer-encoding: chunked\r\n")
+        if head.expects_continue and not (self._is_whole or self.received_bytes):
+            close = True  # a client that has not been told to go on may send its body or may not: nobody could tell
         if close or not self.keep_alive:
             self.keep_alive = False
             lines.append(b"connection: close\r\n")
@@ -156,7 +158,7 @@ class Client:
 
     def write(self, data: bytes) -> bool:
         """Sends a piece that is not empty; returns False when the client does not keep up (then see `when_ready`)."""
-        if self.gone:
+        if self.gone or self.ended:
             return True
         if self._chunked:
             data = b"%x\r\n%b\r\n" % (len(data), data)
@@ -194,8 +196,8 @@ class Client:
         if self.ended:
             return  # it was answered without
         if self._parts is None:
-            self._parts = []
-        self._parts.append(data)
+            self._parts = bytearray()
+        self._parts += data
         self.received_bytes += len(data)
         self._wake()
 
@@ -235,5 +237,6 @@ class Client:
 
     def _finish(self) -> None:
         self.ended = True
+        self._body = b""  # a connection that is kept would keep it
         self._on_gone = self._on_ready = self._parts = None
         self._connection.answered(self)

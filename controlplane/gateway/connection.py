@@ -53,6 +53,7 @@ class State:
         self.connections: set[Connection] = set()
         self.tasks: set[asyncio.Task[None]] = set()  # of requests that had to wait
         self.heads = KnownHeads()
+        self.is_leaving = False  # nothing new is taken
 
 
 class Connection(asyncio.Protocol):
@@ -82,10 +83,13 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         self._state.connections.add(self)
+        if self._state.is_leaving:  # accepted before that, but its greeting (TLS) took until now
+            self.transport.close()
 
     def data_received(self, data: bytes) -> None:
         self._idle_since = None
-        parts = split(data) if self._current is None and self._reader.is_between else None
+        may_be_known = self._current is None and self._reader.is_between and not self.write_paused
+        parts = split(data) if may_be_known else None
         if parts is None:
             self._read(data)
         elif (head := self._state.heads.find(parts[0])) is None:
@@ -116,7 +120,12 @@ class Connection(asyncio.Protocol):
         except NotHttpError:
             self._refuse()
             return
-        self._head_since = (self._head_since or self.loop.time()) if reader.in_head else None
+        if reader.in_head:
+            self._head_since = self._head_since or self.loop.time()
+        else:
+            self._head_since = None
+            if reader.is_between and self._current is None and not self._waiting:
+                self._idle_since = self.loop.time()  # all that has come belongs to what was answered before
 
     def _learn(self, data: bytes, key: bytes, body: bytes) -> None:
         """Reads what may be one whole request, and remembers its head if it was that and nothing else."""
@@ -242,8 +251,9 @@ class Connection(asyncio.Protocol):
     def sweep(self, now: float) -> int:
         """Ends the connection when the client takes too long to ask, or to read; `now` is of the loop's clock. Returns
         how much the client has not read."""
+        if self._head_since is not None and (self._read_paused or self._current is not None):
+            self._head_since = now  # nobody waits for it yet
         if self._read_paused or self._waiting:  # what is not read here can't be late
-            self._head_since = now if self._head_since is not None else None
             self._body_since = now if self._body_since is not None else None
         elif (self._head_since is not None and now - self._head_since > HEAD_TIMEOUT_S) or (
             self._body_since is not None and now - self._body_since > BODY_TIMEOUT_S

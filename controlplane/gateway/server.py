@@ -110,6 +110,7 @@ class Server:
             server.close()
         for one in sockets:
             one.close()
+        self.state.is_leaving = True
         for connection in list(self.state.connections):
             connection.leave()
         if not await self._until_quiet(self._drain_s):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 
 import pytest
 
-from controlplane.gateway.connection import KEEP_ALIVE_S
+from controlplane.gateway.client import ClientLeftError
+from controlplane.gateway.connection import KEEP_ALIVE_S, State
 from tests.gateway.conftest import StartGateway, make_deployment, make_request, make_snapshot, read_answer, until
 from tests.gateway.engine import Engine
+from tests.gateway.test_heads import Patient, Visit, ask
 
 KEPT = {"connection": "keep-alive"}
 
@@ -62,3 +65,73 @@ async def test_a_path_written_in_another_way_is_read_as_before(start_gateway: St
             assert (await gateway.ask({"model": "chat"}, path=path)).status == 200, path
         for path in ("/v1/chat/completions/", "/v1//chat/completions"):
             assert (await gateway.ask({"model": "chat"}, path=path)).status == 404, path
+
+
+@pytest.mark.parametrize("late", [b"\r\n", b"{}"])  # what some clients send behind a body; a body not waited for
+def test_a_connection_on_which_only_leftovers_come_is_idle(late: bytes) -> None:
+    visit = Visit(State())
+    visit.send(ask()) if late == b"\r\n" else visit.send(ask()[:-2])
+    assert visit.wire.sent.startswith(b"HTTP/1.1 200")
+    visit.send(late)
+    visit.connection.sweep(KEEP_ALIVE_S - 5)
+    assert not visit.wire.closed
+    visit.connection.sweep(KEEP_ALIVE_S + 5)
+    assert visit.wire.closed
+
+
+def test_who_has_come_while_the_doors_were_closed_is_not_waited_for() -> None:
+    state = State()
+    state.is_leaving = True
+    assert Visit(state).wire.closed
+
+
+async def test_a_body_that_nobody_has_asked_for_and_that_may_never_come_ends_the_connection(
+    start_gateway: StartGateway,
+) -> None:
+    gateway = await start_gateway(make_snapshot(make_deployment()))
+    reader, writer = await gateway.open()
+    wishes = {"expect": "100-continue", "authorization": "Bearer nobody", "content-length": "100", **KEPT}
+    writer.write(make_request(headers=wishes))
+    answer = await read_answer(reader)
+    assert (answer.status, answer.headers["connection"]) == (401, "close")
+    assert await asyncio.wait_for(reader.read(), 10) == b""
+    writer.close()
+
+
+async def test_a_client_that_leaves_as_its_body_comes_whole_has_left() -> None:
+    visit = Patient(State())
+    visit.send(ask()[:-2])
+    reading = asyncio.ensure_future(visit.client.read_body(100))
+    await asyncio.sleep(0)
+    visit.send(b"{}")
+    visit.connection.connection_lost(None)
+    with pytest.raises(ClientLeftError):
+        await reading
+
+
+def test_what_is_written_behind_an_answer_is_dropped_and_its_request_is_not_kept() -> None:
+    visit = Patient(State())
+    visit.send(ask(b"x" * 1000))
+    client = visit.client
+    client.start(200, [], 2)
+    client.end(b"ok")
+    sent = visit.wire.sent
+    client.write(b"more")
+    client.end(b"more")
+    assert visit.wire.sent == sent
+    assert client.whole_body() == b""
+
+
+def test_a_body_of_very_small_chunks_takes_no_more_memory_than_its_bytes() -> None:
+    visit = Patient(State())
+    visit.send(b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
+    piece = b"2\r\n{}\r\n" * 100
+    tracemalloc.start()
+    try:
+        for _ in range(1000):
+            visit.send(piece)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert visit.client.received_bytes == 200_000
+    assert taken < 1_000_000

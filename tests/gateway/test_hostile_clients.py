@@ -136,7 +136,8 @@ async def test_a_body_that_nobody_waits_for_has_an_end(start_gateway: StartGatew
     writer.close()
 
 
-async def test_a_body_behind_a_running_stream_is_not_late(start_gateway: StartGateway) -> None:
+@pytest.mark.parametrize("missing", [5, 50])  # of its body, of its head
+async def test_a_request_behind_a_running_stream_is_not_late(start_gateway: StartGateway, missing: int) -> None:
     go_on = asyncio.Event()
 
     async def patient(request: Request, peer: Peer) -> None:
@@ -148,12 +149,12 @@ async def test_a_body_behind_a_running_stream_is_not_late(start_gateway: StartGa
         gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
         raw = make_request({"model": "chat", "stream": True}, headers={"connection": "keep-alive"})
         reader, writer = await gateway.open()
-        writer.write(raw + raw[:-5])
+        writer.write(raw + raw[:-missing])
         await reader.readuntil(b"tok")
         gateway.server.sweep(asyncio.get_running_loop().time() + BODY_TIMEOUT_S + 5)
         go_on.set()
         await reader.readuntil(LAST_CHUNK)
-        writer.write(raw[-5:])
+        writer.write(raw[-missing:])
         assert (await read_answer(reader)).status == 200
         writer.close()
 
@@ -166,17 +167,20 @@ async def test_requests_that_wait_for_each_other_are_few(start_gateway: StartGat
     await until(lambda: not gateway.server.state.connections)
 
 
-async def test_a_client_that_does_not_read_uses_up_no_memory(start_gateway: StartGateway) -> None:
+@pytest.mark.parametrize(("size", "times"), [(900_000, 60), (60_000, 600)])  # in pieces, in one
+async def test_a_client_that_does_not_read_uses_up_no_memory(
+    start_gateway: StartGateway, size: int, times: int
+) -> None:
     gateway = await start_gateway(make_snapshot(make_deployment()))
     reader, writer = await gateway.open()
     reader._limit = 1  # type: ignore[attr-defined]  # stop reading from the socket early
     longest = 0
-    ask = make_request({"model": "m" * 900_000}, headers={"connection": "keep-alive"})
+    ask = make_request({"model": "m" * size}, headers={"connection": "keep-alive"})
     with contextlib.suppress(ConnectionError):
-        for _ in range(60):
+        for _ in range(times):
             writer.write(ask)
             await writer.drain()
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.002)
             for connection in gateway.server.state.connections:
                 longest = max(longest, connection.transport.get_write_buffer_size())
     await until(lambda: not gateway.server.state.connections)
