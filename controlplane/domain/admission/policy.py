@@ -22,7 +22,8 @@ EVERYBODY = TenantShare()
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """`kept_seats` of a deployment go only to tenants that have nothing running, where it has more than that."""
+    """`kept_seats` of a deployment, and as many seats' part of its KV tokens, go only to tenants that have nothing
+    running, where it has more than that."""
 
     tiers: Mapping[str, Tier] = field(default_factory=lambda: {tier.name: tier for tier in DEFAULT_TIERS})
     shares: Mapping[str, TenantShare] = field(default_factory=dict)

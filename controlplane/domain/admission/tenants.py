@@ -70,6 +70,8 @@ class Tenants:
             free = serving.seats - serving.taken  # or more: seats on leaving replicas count as taken
             if serving.seats > kept and (free <= kept or now < serving.settled_at) and serving.free_seats(now) <= kept:
                 return False
+            if serving.kv_tokens is not None and not self._leaves_kept_tokens(ticket, serving.kv_tokens, now):
+                return False
         if not self.shared:
             return True
         share = self.policy.share(ticket.tenant)
@@ -81,6 +83,24 @@ class Tenants:
             held = self.kv.get(ticket.tenant, 0)
             return not held or held + ticket.tokens <= share.most * serving.kv_tokens
         return True
+
+    def _leaves_kept_tokens(self, ticket: Ticket, kv_tokens: int, now: float) -> bool:
+        """Whether a replica keeps the KV tokens of the seats that are kept: without them these would be of no use."""
+        kept_seats, seats = self.policy.kept_seats, self._serving.seats
+        if not kept_seats or seats <= kept_seats:
+            return True
+        most = next_most = 0  # free tokens; the replica with the most is the one that the request goes to, as a rule
+        for place in self._serving.places.values():
+            capacity = place.ledger.capacity_tokens
+            if capacity is None or place.leaving or now < place.rests_until:
+                continue
+            free = capacity - place.ledger.reserved_tokens
+            if free > most:
+                most, next_most = free, most
+            elif free > next_most:
+                next_most = free
+        tokens, kept = ticket.prompt_tokens + ticket.output_tokens, kept_seats * kv_tokens // seats
+        return most < tokens or most - tokens >= kept or next_most >= kept  # what does not fit is waited for elsewhere
 
     def is_below_guarantee(self, tenant: str) -> bool:
         """Whether a tenant holds less than it was guaranteed, of seats and of KV tokens."""
