@@ -22,6 +22,7 @@ from typing import Any
 from benchmarks.gateway import wait_for_answer
 from benchmarks.processes import ROOT, free_port, running
 from benchmarks.proxies import KEY, MODEL, Target, start_headworks
+from benchmarks.reports import own_servers
 
 ENGINE_ARGUMENTS = ["--ttft-ms", "50", "--tpot-ms", "500"]
 AT_ONCE = 50  # streams that are opened together, so that seats keep up
@@ -124,7 +125,8 @@ def main() -> int:
         return 0
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    with tempfile.TemporaryDirectory(prefix="hwb-") as name:
+    with tempfile.TemporaryDirectory(prefix="hwb-") as name, own_servers() as addresses:
+        os.environ["REDIS_URL"] = addresses["REDIS_URL"]
         folder, engine, port = Path(name), free_port(), free_port()
         command = [sys.executable, str(mock), "--port", str(engine), *ENGINE_ARGUMENTS]
         proxy, environment = start_headworks(engine, port, folder)
