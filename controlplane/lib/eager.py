@@ -113,18 +113,16 @@ class Eager:
         task.add_done_callback(self._ended)
 
     async def _rest(self, awaited: object) -> None:
-        failure: BaseException | None = None
         try:
             await _after(awaited, self._coroutine)
-        except Exception as error:  # noqa: BLE001 - as above
-            failure = error
         finally:
             self.over = True
-            self._on_end(failure)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not self.over:  # cancelled before its first turn: the coroutine has not heard of it
+        if self.over:
+            self._on_end(None if task.cancelled() else task.exception())
+        else:  # cancelled before its first turn: the coroutine has not heard of it
             self._task = None
             self.cancel()
 

@@ -189,7 +189,6 @@ def test_every_field_of_the_planner_is_carried_over_or_said_not_to_be() -> None:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"max_model_len": "200000"}, "is more than the 131072 tokens that the model's config.json allows"),
         ({"peak_requests_per_s": "100000", "requests_per_s_a_card": "10"}, "more than the 1024 that one deployment"),
         ({"speculative": "eagle3"}, "The draft model is not given"),
         ({"kv_cache_dtype": "int8"}, "keeps no KV cache in INT8"),
