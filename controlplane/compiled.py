@@ -1,15 +1,17 @@
 """The gateway's path compiled to machine code: the same modules, translated by mypyc, used where they were built.
 
 Guarantees
-    A build is named after all that it was made from, so code of an older checkout is never run. Where there is no build
-    the modules run as they are, with the same results, for about twice the CPU a request.
+    A build is named after all that it was made from, so code of an older checkout is never run. Where there is none, or
+    none that this machine can load, the modules run as they are, with the same results, for about twice the CPU.
 Does not do
     Build: `controlplane.embedded.compiling` does, with `make prepare`. Touch any process that does not call `use`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -27,6 +29,7 @@ logger = logging.getLogger(__name__)
 ROOT = Path(__file__).resolve().parents[1]
 OFF = "off"
 GROUP = "headworks_gateway"  # names the library that all of them share
+SHARED = f"{GROUP}__mypyc"
 SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
 
 # What a request passes through. Left out are the contracts that come over the wire: msgspec reads their annotations,
@@ -85,7 +88,16 @@ def use(environ: Mapping[str, str] = os.environ) -> bool:
     if not build.is_dir():
         logger.warning("the gateway runs uncompiled, for about twice the CPU: make prepare builds %s", build)
         return False
-    sys.meta_path.insert(0, _Finder(build))
+    finder = _Finder(build)
+    sys.meta_path.insert(0, finder)
+    try:
+        importlib.import_module(SHARED)  # holds all of them; runs none yet
+    except ImportError as error:  # a cache that came from another machine, with a newer C library
+        sys.meta_path.remove(finder)
+        logger.warning("the gateway runs uncompiled, for about twice the CPU: %s can't be loaded: %s", build, error)
+        return False
+    with contextlib.suppress(OSError):
+        build.touch()  # so that it is not taken for one that nobody uses
     return True
 
 
@@ -94,8 +106,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
     def __init__(self, build: Path) -> None:
         self._files = {module_name(one): build / one.with_suffix(SUFFIX) for one in sources()}
-        shared = f"{GROUP}__mypyc"
-        self._files[shared] = build / f"{shared}{SUFFIX}"
+        self._files[SHARED] = build / f"{SHARED}{SUFFIX}"
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None

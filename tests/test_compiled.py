@@ -76,6 +76,16 @@ def test_without_a_build_the_modules_run_as_they_are(tmp_path: Path) -> None:
     ]
 
 
+def test_a_build_that_can_not_be_loaded_here_keeps_no_gateway_from_running(tmp_path: Path) -> None:
+    build = tmp_path / compiled.build_name()
+    build.mkdir()
+    (build / f"{compiled.SHARED}{compiled.SUFFIX}").write_bytes(b"made for another machine")
+    assert ask(WHERE, HEADWORKS_COMPILED=str(tmp_path)).split() == [
+        "False",
+        str(compiled.ROOT / "controlplane/gateway/gate.py"),
+    ]
+
+
 @pytest.mark.skipif(not (compiled.folder() / compiled.build_name()).is_dir(), reason="nothing is built: make prepare")
 def test_a_build_is_used_unless_it_is_not_wanted() -> None:
     used, file = ask(f"{WHERE}", HEADWORKS_COMPILED=str(compiled.folder())).split()

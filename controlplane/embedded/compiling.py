@@ -90,6 +90,7 @@ def _ensure_compiler(layout: Layout, base: Path, log: Path) -> Path:
         make_venv(folder, log)
         pip_install(python, ["-r", str(requirements)], "installing the compiler", log)
         (folder / MARKER).write_text(wanted + "\n", encoding="utf-8")
+    folder.touch()
     return python
 
 
