@@ -15,6 +15,8 @@ from controlplane.domain.admission.policy import Policy
 from controlplane.domain.admission.serving import Serving
 from controlplane.domain.admission.ticket import Ticket
 
+KEPT_PART = 8  # of a replica's KV tokens one in so many is kept at most for tenants with nothing running
+
 
 class Tenants:
     """`running` maps tenant -> seats it has; `kv` -> tokens it holds, counted only where tenants have shares."""
@@ -85,21 +87,25 @@ class Tenants:
         return True
 
     def _leaves_kept_tokens(self, ticket: Ticket, kv_tokens: int, now: float) -> bool:
-        """Whether a replica keeps the KV tokens of the seats that are kept: without them these would be of no use."""
-        kept_seats, seats = self.policy.kept_seats, self._serving.seats
-        if not kept_seats or seats <= kept_seats:
+        """Whether a replica keeps the KV tokens of the seats that are kept: without them these would be of no use. Each
+        has a seat's part, or what those who run hold on average where that is more."""
+        serving, kept_seats = self._serving, self.policy.kept_seats
+        if not kept_seats or serving.seats <= kept_seats:
             return True
-        most = next_most = 0  # free tokens; the replica with the most is the one that the request goes to, as a rule
-        for place in self._serving.places.values():
-            capacity = place.ledger.capacity_tokens
+        most = next_most = held = 0  # of free tokens; who has the most gets the request, as a rule
+        for place in serving.places.values():
+            reserved, capacity = place.ledger.reserved_tokens, place.ledger.capacity_tokens
+            held += reserved
             if capacity is None or place.leaving or now < place.rests_until:
                 continue
-            free = capacity - place.ledger.reserved_tokens
+            free = capacity - reserved
             if free > most:
                 most, next_most = free, most
             elif free > next_most:
                 next_most = free
-        tokens, kept = ticket.prompt_tokens + ticket.output_tokens, kept_seats * kv_tokens // seats
+        each = max(kv_tokens // serving.seats, held // max(1, serving.taken))
+        kept = min(kept_seats * each, (serving.largest or 0) // KEPT_PART)
+        tokens = ticket.prompt_tokens + ticket.output_tokens
         return most < tokens or most - tokens >= kept or next_most >= kept  # what does not fit is waited for elsewhere
 
     def is_below_guarantee(self, tenant: str) -> bool:

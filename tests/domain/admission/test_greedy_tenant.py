@@ -6,6 +6,8 @@ import heapq
 import random
 from dataclasses import dataclass, field
 
+import pytest
+
 from controlplane.domain.admission.policy import Policy
 from controlplane.domain.admission.queueing import Admission
 from controlplane.domain.admission.ticket import Answer, Dispatch
@@ -18,7 +20,7 @@ SEATS = 16
 class World:
     """A replica in which a request takes 1 s on average."""
 
-    admission: Admission = field(default_factory=lambda: make_admission(SEATS, capacity=None, policy=Policy()))
+    admission: Admission
     ends: list[tuple[float, str]] = field(default_factory=list)
     waited: dict[str, float] = field(default_factory=dict)
     came: dict[str, float] = field(default_factory=dict)
@@ -53,8 +55,10 @@ def small(count: int = 40) -> list[tuple[float, str, str]]:
     return [(LATE + 1 + number * 0.5, f"small-{number}", "small") for number in range(count)]
 
 
-def test_a_greedy_tenant_hardly_delays_another() -> None:
-    greedy, equal = World(), World()
+@pytest.mark.parametrize("capacity", [None, 2000])
+def test_a_greedy_tenant_hardly_delays_another(capacity: int | None) -> None:
+    """Whether it takes all seats, or all KV tokens before the seats are taken."""
+    greedy, equal = (World(make_admission(SEATS, capacity=capacity, policy=Policy())) for _ in range(2))
     greedy.run([*((LATE, f"greedy-{n}", "greedy") for n in range(1000)), *small()])
     equal.run([*((LATE, f"t{n % 10}-{n}", f"t{n % 10}") for n in range(1000)), *small()])
     assert len(greedy.waited) == len(equal.waited) == 1040, "everybody is served in the end"
