@@ -279,7 +279,11 @@ def _with_ranks(given: Fields, wishes: Wishes, facts: ModelFacts, kinds: Precisi
 
 def _not_negative(given: Fields, name: str) -> float:
     value = given.values.get(name)
-    return 0.0 if value in (None, 0) and not isinstance(value, bool) else given.ratio(name, most=_LARGEST_GIB) or 0.0
+    if value is None:
+        return 0.0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LARGEST_GIB:
+        raise given.refuse(name, value, f"a number from 0 to {_LARGEST_GIB:g}")
+    return float(value)
 
 
 def _gib(size: int | None) -> float | None:

@@ -142,3 +142,9 @@ def test_what_a_request_holds_of_recurrent_states_is_told(version: str, told: st
     case = {**make_full(model), "vllm_version": version, "gpu_memory_total_gib": 79.0, "gpu": "H100 80GB"}
     assert told in " ".join(ask(case)["assumptions"])
     assert "recurrent states" not in told_of()
+
+
+def test_what_may_be_0_is_not_told_to_be_above_it() -> None:
+    with pytest.raises(RefusedError) as error:
+        estimate.estimate({"model": "Qwen/Qwen3-8B", "gpu": "RTX 4090", "cpu_offload_gb": -1})
+    assert error.value.fields == {"cpu_offload_gb": "a number from 0 to 1e+06"}
