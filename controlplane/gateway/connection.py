@@ -244,7 +244,9 @@ class Connection(asyncio.Protocol):
             last.keep_alive = False
 
     def stop(self) -> None:
-        """Ends what is being answered, with a last word."""
+        """Ends what is being answered, with a last word; what waits behind it is not begun."""
+        if self._current is not None:
+            self._current.keep_alive = False
         if self._work is not None:
             self._work.cancel()
 

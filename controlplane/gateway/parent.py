@@ -133,16 +133,21 @@ class Parent:
         for process in running:
             process.send_signal(signal.SIGTERM)
         listener.close()
-        deadline = time.monotonic() + self._settings.drain_s + LAST_WORDS_S
+        self._wait_for(running, time.monotonic() + self._settings.drain_s + LAST_WORDS_S)
         for process in running:
-            try:
-                process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
+            if process.poll() is None:
                 logger.error("the gateway process with pid %d does not end; it is killed", process.pid)
                 process.kill()
                 process.wait()
         # one that was still starting ends by the signal itself
         return int(any(process.returncode not in (0, -signal.SIGTERM) for process in running))
+
+    def _wait_for(self, running: list[subprocess.Popen[bytes]], deadline: float) -> None:
+        """Returns when all have ended, at the latest at the deadline; a second signal is theirs too."""
+        while any(process.poll() is None for process in running) and (left_s := deadline - time.monotonic()) > 0:
+            if self._must_end(min(left_s, LOOK_S)):
+                for process in running:
+                    process.send_signal(signal.SIGTERM)
 
 
 def _written(path: Path) -> int:

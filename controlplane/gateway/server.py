@@ -2,7 +2,8 @@
 
 Guarantees
     After SIGTERM or SIGINT nothing new is taken; what runs is answered, for up to `drain_s`, and then stopped with a
-    last word. A second signal ends the waiting.
+    last word. A second signal ends the waiting, unless it comes together with the first: whoever ends a group of
+    processes, or a unit of systemd, tells each of them, and so does their parent.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ ALL_UNREAD_MOST_BYTES = 128 * 1024 * 1024  # that all clients together leave unr
 LOOK_S = 0.1
 SWEEP_EVERY = 10  # looks
 LAST_WORDS_S = 1.0
+SAME_WISH_S = 1.0  # between two signals that say one thing
 CANT_LISTEN = 3  # exit status
 
 
@@ -57,6 +59,7 @@ class Server:
         self._tls = tls
         self._drain_s = drain_s
         self._is_hurried = False
+        self._told_at = 0.0
         self.state = State()
         self.servers: list[asyncio.Server] = []
         self.started = False
@@ -90,7 +93,11 @@ class Server:
         Client.unread_most_bytes = UNREAD_MOST_BYTES if self.unread_bytes < ALL_UNREAD_MOST_BYTES else 0
 
     def _told_to_end(self) -> None:
-        self._is_hurried, self.should_exit = self.should_exit, True
+        now = time.monotonic()
+        if not self.should_exit:
+            self.should_exit, self._told_at = True, now
+        elif now - self._told_at >= SAME_WISH_S:
+            self._is_hurried = True
 
     async def _listen(self, loop: asyncio.AbstractEventLoop, sockets: list[socket.socket] | None) -> None:
         def connection() -> Connection:

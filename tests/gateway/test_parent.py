@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from controlplane.gateway.parent import Parent
+from controlplane.gateway.server import SAME_WISH_S
 from controlplane.gateway.silence import HUNG_AFTER_S, LOOK_S
 from controlplane.lib import cpu_time
 from tests.gateway.conftest import make_deployment, make_request, make_settings, make_snapshot
@@ -92,3 +93,22 @@ def test_while_the_parent_itself_did_not_run_nobody_else_may_have_either(tmp_pat
         parent._end_hung(now, tmp_path)
         look_for(parent, tmp_path, now, 2 * LOOK_S)
         assert process.poll() is None
+
+
+async def test_a_second_signal_ends_the_waiting_of_all_its_processes(tmp_path: Path) -> None:
+    async def endless(_: Request, peer: Peer) -> None:
+        await peer.send(head(kind="text/event-stream"), chunk(event("one")))
+        await peer.wait_until_closed()
+
+    async with Engine(endless) as engine, several(tmp_path, make_snapshot(make_deployment(engine.url))) as group:
+        lines = [await group.line_to(worker) for worker in await group.workers()]
+        for line in lines:
+            line.writer.write(make_request({**CHAT, "stream": True}))
+            await line.reader.readuntil(b"one")
+        group.process.send_signal(signal.SIGTERM)
+        await until_refused(group.port)
+        await asyncio.sleep(SAME_WISH_S + 0.2)
+        group.process.send_signal(signal.SIGTERM)
+        for line in lines:
+            assert b"gateway_stopping" in await asyncio.wait_for(line.reader.read(), 10)
+        assert await asyncio.wait_for(group.process.wait(), 10) == 0
