@@ -16,12 +16,13 @@ from controlplane.domain.admission.serving import Serving
 from controlplane.domain.admission.ticket import Ticket
 
 KEPT_PART = 8  # of a replica's KV tokens one in so many is kept at most for tenants with nothing running
+SEVERAL_S = 600.0  # so long after a second tenant has asked they are kept: where there is only one, for nobody
 
 
 class Tenants:
     """`running` maps tenant -> seats it has; `kv` -> tokens it holds, counted only where tenants have shares."""
 
-    __slots__ = ("_serving", "kv", "policy", "running", "shared")
+    __slots__ = ("_asked_last", "_serving", "_several_until", "kv", "policy", "running", "shared")
 
     def __init__(self, policy: Policy, serving: Serving) -> None:
         self._serving = serving
@@ -29,6 +30,8 @@ class Tenants:
         self.kv: dict[str, int] = {}
         self.policy = policy
         self.shared = bool(policy.shares)
+        self._asked_last = ""
+        self._several_until = 0.0
 
     def set_policy(self, policy: Policy, seated: Iterable[Ticket]) -> None:
         """Takes over changed shares; `seated` are the requests that have seats."""
@@ -67,12 +70,16 @@ class Tenants:
         """Whether this tenant may take as many of the seats that are free now as it has sequences. One with nothing
         running may have them all: a request that takes a whole replica would never run else."""
         serving, running = self._serving, self.running.get(ticket.tenant, 0)
+        if ticket.tenant != self._asked_last:
+            self._several_until = now + SEVERAL_S if self._asked_last else 0.0
+            self._asked_last = ticket.tenant
         if running:
             kept = self.policy.kept_seats + ticket.sequences - 1
             free = serving.seats - serving.taken  # or more: seats on leaving replicas count as taken
             if serving.seats > kept and (free <= kept or now < serving.settled_at) and serving.free_seats(now) <= kept:
                 return False
-            if serving.kv_tokens is not None and not self._leaves_kept_tokens(ticket, serving.kv_tokens, now):
+            tokens = serving.kv_tokens
+            if tokens is not None and now < self._several_until and not self._leaves_kept_tokens(ticket, tokens, now):
                 return False
         if not self.shared:
             return True

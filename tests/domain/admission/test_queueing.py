@@ -324,34 +324,6 @@ def test_the_last_seat_is_kept_for_who_has_nothing_running() -> None:
     assert isinstance(ask(admission, make_ticket("small-2", "bob")), Queued)
 
 
-def test_the_seat_that_is_kept_has_its_tokens_too() -> None:
-    admission = make_admission(seats=8, capacity=1000)
-    fill_up(admission, 10)
-    assert len(admission.seated) == 4, "a fifth one of 200 tokens would take all that is left"
-    assert isinstance(ask(admission, make_ticket("small", "bob", prompt_tokens=60, output_tokens=60)), Dispatch)
-    assert isinstance(ask(admission, make_ticket("small-2", "bob", prompt_tokens=60, output_tokens=60)), Queued)
-
-
-def test_where_the_cache_is_full_long_before_the_seats_as_much_is_kept_as_others_hold() -> None:
-    admission = make_admission(seats=100, capacity=1000)
-    fill_up(admission, 10, prompt_tokens=60, output_tokens=60)
-    assert len(admission.seated) == 7
-    assert isinstance(ask(admission, make_ticket("small", "bob", prompt_tokens=60, output_tokens=60)), Dispatch)
-
-
-def test_no_more_than_an_eighth_of_the_cache_is_kept() -> None:
-    admission = make_admission(seats=4, capacity=1000)
-    fill_up(admission, 10, prompt_tokens=400, output_tokens=30)
-    assert len(admission.seated) == 2, "140 are left, and half of the cache is not kept for nobody"
-
-
-def test_of_several_replicas_one_keeps_the_tokens() -> None:
-    admission = make_admission(seats=8, replicas=2, capacity=1000)
-    fill_up(admission, 20)
-    assert len(admission.seated) == 9, "five in one of them, four in the other"
-    assert isinstance(ask(admission, make_ticket("small", "bob", prompt_tokens=60, output_tokens=60)), Dispatch)
-
-
 def test_a_single_seat_is_kept_for_nobody() -> None:
     admission = make_admission(seats=1)
     assert isinstance(ask(admission, make_ticket("a")), Dispatch)
