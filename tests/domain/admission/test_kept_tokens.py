@@ -1,4 +1,4 @@
-"""The seat that is kept for tenants with nothing running has KV tokens too, as the cache may be full before the seats."""
+"""The seat that is kept for tenants with nothing running has KV tokens too: the cache may be full before the seats."""
 
 from __future__ import annotations
 
@@ -54,9 +54,7 @@ def test_where_only_one_has_asked_for_long_nothing_is_kept_any_more() -> None:
 
 def test_no_more_than_an_eighth_of_the_cache_is_kept() -> None:
     admission = make_shared(4)
-    assert fill_up(admission, prompt_tokens=400, output_tokens=30) == 2, (
-        "140 of 1000 are left"
-    )
+    assert fill_up(admission, prompt_tokens=400, output_tokens=30) == 2, "140 of 1000 are left"
 
 
 def test_of_several_replicas_one_keeps_the_tokens() -> None:
