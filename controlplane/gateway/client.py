@@ -109,6 +109,8 @@ class Client:
 
     async def read_body(self, most_bytes: int) -> bytes | None:
         """Returns the whole body, None when it is longer than `most_bytes`; raises ClientLeftError."""
+        if self.gone:
+            raise ClientLeftError
         if self.head.expects_continue and not (self.started or self.received_bytes):
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         self._connection.resume_reading()

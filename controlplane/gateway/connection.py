@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 HEAD_TIMEOUT_S = 30.0
 BODY_TIMEOUT_S = 75.0
 KEEP_ALIVE_S = 75.0
+LINGER_S = 5.0  # for the rest of a body that was refused: to close before it has come would take the answer along
 PIPELINE_MOST = 64  # requests that wait on one connection for the answers before them
 UNREAD_LIMIT_BYTES = 4 * 1024 * 1024
 UNREAD_TIMEOUT_S = 900.0
@@ -138,7 +139,10 @@ class Connection(asyncio.Protocol):
 
     def begin(self, head: Head) -> None:
         """The head of a request has come; raises NotHttpError when there are too many."""
-        if len(self._waiting) >= PIPELINE_MOST or self.transport.get_write_buffer_size() > UNREAD_LIMIT_BYTES:
+        transport = self.transport
+        if len(self._waiting) >= PIPELINE_MOST or transport.get_write_buffer_size() > UNREAD_LIMIT_BYTES:
+            raise NotHttpError
+        if transport.is_closing():
             raise NotHttpError
         self._receiving = Client(self, head)
         self._waiting.append(self._receiving)
@@ -158,10 +162,14 @@ class Connection(asyncio.Protocol):
         assert client is not None
         self._body_since = None
         client.complete()
+        if client.ended and not client.keep_alive:
+            self.transport.close()
 
     def _refuse(self) -> None:
         """Ends the connection; what is wrong is said only where it can't be taken for a part of another answer."""
         transport, current = self.transport, self._current
+        if transport.is_closing():
+            return
         answering = current is not None and (current.started or len(self._waiting) > 0)
         if answering or transport.get_write_buffer_size():
             transport.abort()
@@ -205,8 +213,12 @@ class Connection(asyncio.Protocol):
         """An answer is complete."""
         self._current = None
         if not client.keep_alive:
-            self.transport.close()
             self._all_left()
+            if self._receiving is None or self._state.is_leaving:
+                self.transport.close()
+            else:
+                self._body_since = self.loop.time() + LINGER_S - BODY_TIMEOUT_S
+                self.resume_reading()
         elif not self.transport.is_closing():
             if self._read_paused:
                 self.resume_reading()

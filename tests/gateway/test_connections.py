@@ -8,9 +8,9 @@ import tracemalloc
 import pytest
 
 from controlplane.gateway.client import ClientLeftError
-from controlplane.gateway.connection import KEEP_ALIVE_S, State
+from controlplane.gateway.connection import KEEP_ALIVE_S, LINGER_S, State
 from tests.gateway.conftest import StartGateway, make_deployment, make_request, make_snapshot, read_answer, until
-from tests.gateway.engine import Engine
+from tests.gateway.engine import LAST_CHUNK, Engine, chunk
 from tests.gateway.test_heads import Patient, Visit, ask
 
 KEPT = {"connection": "keep-alive"}
@@ -94,8 +94,28 @@ async def test_a_body_that_nobody_has_asked_for_and_that_may_never_come_ends_the
     writer.write(make_request(headers=wishes))
     answer = await read_answer(reader)
     assert (answer.status, answer.headers["connection"]) == (401, "close")
+    gateway.server.sweep(asyncio.get_running_loop().time() + LINGER_S + 1)
     assert await asyncio.wait_for(reader.read(), 10) == b""
     writer.close()
+
+
+@pytest.mark.parametrize("then", [b"", b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n", b"nonsense"])
+async def test_who_still_sends_what_was_refused_gets_the_answer_and_nothing_else(
+    start_gateway: StartGateway, then: bytes
+) -> None:
+    gateway = await start_gateway(make_snapshot(make_deployment()))
+    reader, writer = await gateway.open()
+    head = make_request(headers={"transfer-encoding": "chunked", **KEPT}).replace(b"content-length: 0\r\n", b"")
+    writer.write(head)
+    for _ in range(16 * 8):
+        writer.write(chunk(b"x" * 65536))
+        await writer.drain()
+    writer.write(LAST_CHUNK + then)
+    answer = await read_answer(reader)
+    assert (answer.status, answer.headers["connection"]) == (413, "close")
+    assert await asyncio.wait_for(reader.read(), 10) == b""
+    writer.close()
+    await until(lambda: not gateway.server.state.connections)
 
 
 async def test_a_client_that_leaves_as_its_body_comes_whole_has_left() -> None:
@@ -107,6 +127,15 @@ async def test_a_client_that_leaves_as_its_body_comes_whole_has_left() -> None:
     visit.connection.connection_lost(None)
     with pytest.raises(ClientLeftError):
         await reading
+
+
+async def test_a_client_that_has_left_is_not_told_to_go_on() -> None:
+    visit = Patient(State())
+    visit.send(ask(expect="100-continue")[:-2])
+    visit.connection.connection_lost(None)
+    with pytest.raises(ClientLeftError):
+        await visit.client.read_body(100)
+    assert visit.wire.sent == b"", "the transport is closed, and uvloop raises then"
 
 
 def test_what_is_written_behind_an_answer_is_dropped_and_its_request_is_not_kept() -> None:
