@@ -137,6 +137,8 @@ class Gateway:
     async def _answer(self, client: Client, request_id: str, *, is_inside: bool) -> None:
         """Answers what needs no replica."""
         await as_task()
+        if client.gone:
+            raise ClientLeftError  # nobody can tell the address of a connection that has ended
         path = client.head.path
         if client.head.method not in ("GET", "HEAD"):
             known = path in ANSWERED

@@ -8,10 +8,10 @@ import tracemalloc
 import pytest
 
 from controlplane.gateway.client import ClientLeftError
-from controlplane.gateway.connection import KEEP_ALIVE_S, LINGER_S, State
+from controlplane.gateway.connection import KEEP_ALIVE_S, LINGER_S, Connection, State
 from tests.gateway.conftest import StartGateway, make_deployment, make_request, make_snapshot, read_answer, until
 from tests.gateway.engine import LAST_CHUNK, Engine, chunk
-from tests.gateway.test_heads import Patient, Visit, ask
+from tests.gateway.test_heads import Patient, Visit, Wire, ask
 
 KEPT = {"connection": "keep-alive"}
 
@@ -127,6 +127,21 @@ async def test_a_client_that_leaves_as_its_body_comes_whole_has_left() -> None:
     visit.connection.connection_lost(None)
     with pytest.raises(ClientLeftError):
         await reading
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/v1/models", "/healthz"])
+async def test_a_client_that_has_left_as_its_request_begins_is_no_failure(
+    start_gateway: StartGateway, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    gateway = await start_gateway(make_snapshot(make_deployment()))
+    state, wire = State(), Wire()  # a wire without an address, as uvloop's is once it is closed
+    connection = Connection(state, gateway.process.app.serve, asyncio.get_running_loop())
+    connection.connection_made(wire)  # type: ignore[arg-type]
+    connection.data_received(make_request(method="GET", path=path))
+    connection.connection_lost(None)
+    await until(lambda: not state.tasks)
+    assert wire.sent == b""
+    assert "could not be answered" not in caplog.text
 
 
 async def test_a_client_that_has_left_is_not_told_to_go_on() -> None:
