@@ -15,11 +15,11 @@ from typing import Protocol
 import httptools
 
 from controlplane.gateway.heads import Head, Headers, TargetError
+from controlplane.lib.http_upgrade import without_upgrade
 
 logger = logging.getLogger(__name__)
 
 HEAD_LIMIT_BYTES = 64 * 1024
-_OF_AN_UPGRADE = frozenset({b"upgrade", b"http2-settings"})
 
 
 class NotHttpError(Exception):
@@ -77,16 +77,8 @@ class Reader:
 
     def _without_upgrade(self) -> bytes:
         """Returns the head that was just parsed, but without the wish, for a parser that starts anew."""
-        parser = self._parser
-        lines = [b"%b %b HTTP/%b" % (parser.get_method(), self._target, parser.get_http_version().encode())]
-        for name, value in self._headers:
-            if name == b"connection":
-                kept = [one for one in value.split(b",") if one.strip().lower() not in _OF_AN_UPGRADE]
-                lines.append(b"connection: " + b",".join(kept))
-            elif name not in _OF_AN_UPGRADE:
-                lines.append(b"%b: %b" % (name, value))
-        self._parser = httptools.HttpRequestParser(self)
-        return b"\r\n".join(lines) + b"\r\n\r\n"
+        parser, self._parser = self._parser, httptools.HttpRequestParser(self)
+        return without_upgrade(parser.get_method(), self._target, parser.get_http_version(), self._headers)
 
     # -- what the parser calls -----------------------------------------------------------------------------------
 

@@ -20,11 +20,13 @@ import re
 import signal
 import socket
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from controlplane.lib.http_upgrade import without_upgrade
 
 HEAD_LIMIT_BYTES = 64 * 1024
 HEAD_TIMEOUT_S = 30.0
@@ -33,8 +35,8 @@ PIPELINE_MOST = 64  # requests that wait on one connection for the answers befor
 UNREAD_LIMIT_BYTES = 4 * 1024 * 1024
 UNREAD_TIMEOUT_S = 900.0
 
+_NOT_HTTP = b"This is not a request in HTTP/1.1.\n"
 _USUAL_PATH = re.compile(rb"/[A-Za-z0-9/_.-]*")
-_OF_AN_UPGRADE = frozenset({b"upgrade", b"http2-settings"})
 
 
 class LimitError(Exception):
@@ -43,8 +45,6 @@ class LimitError(Exception):
 
 class Protocol(HttpToolsProtocol):
     """One connection of a client."""
-
-    not_http: ClassVar[tuple[bytes, bytes]] = (b"text/plain; charset=utf-8", b"This is not a request in HTTP/1.1.\n")
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
@@ -126,9 +126,8 @@ class Protocol(HttpToolsProtocol):
         if answering or self.transport.get_write_buffer_size():
             self.transport.abort()
             return
-        kind, text = self.not_http
-        head = b"content-type: %b\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % (kind, len(text))
-        self.transport.write(STATUS_LINE[400] + head + text)
+        head = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+        self.transport.write(STATUS_LINE[400] + head % len(_NOT_HTTP) + _NOT_HTTP)
         self.transport.close()
 
     def sweep(self, now: float) -> int:
@@ -167,15 +166,8 @@ class Protocol(HttpToolsProtocol):
 
     def _without_upgrade(self) -> bytes:
         """Returns the head that was just parsed, but without the wish, for a parser that starts anew."""
-        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())]
-        for name, value in self.headers:
-            if name == b"connection":
-                kept = [one for one in value.split(b",") if one.strip().lower() not in _OF_AN_UPGRADE]
-                lines.append(b"connection: " + b",".join(kept))
-            elif name not in _OF_AN_UPGRADE:
-                lines.append(b"%b: %b" % (name, value))
-        self.parser = httptools.HttpRequestParser(self)
-        return b"\r\n".join(lines) + b"\r\n\r\n"
+        parser, self.parser = self.parser, httptools.HttpRequestParser(self)
+        return without_upgrade(parser.get_method(), self.url, parser.get_http_version(), self.headers)
 
 
 class Server(uvicorn.Server):
