@@ -43,6 +43,7 @@ LEFT_OUT = {
     "deployments.Replica": "engines that run now; a restored control plane starts its own",
     "deployments.ReplicaTransition": "belongs to replicas",
     "fleet.Reservation": "belongs to replicas",
+    "fleet.ModelFiles": "nodes look again",
 }
 
 # rows that are nothing without their secret, left out of a backup without secrets

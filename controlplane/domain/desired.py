@@ -75,7 +75,10 @@ class ReplicaDesired:
 @dataclass(frozen=True, slots=True)
 class NodeDesired:
     """The whole wish for one node. `machine` is the one whose reports count under the node's name; another machine
-    that was given the same name by mistake leaves the document alone. Empty = whoever reads it."""
+    that was given the same name by mistake leaves the document alone. Empty = whoever reads it.
+
+    `models` is a question and no wish: `version` does not grow with it.
+    """
 
     schema: int
     node: str
@@ -84,3 +87,4 @@ class NodeDesired:
     replicas: tuple[ReplicaDesired, ...] = ()
     poll_s: float = 1.0
     machine: str = ""
+    models: tuple[str, ...] = ()  # locations of model files of which it shall say whether they are there

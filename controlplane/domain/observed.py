@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from controlplane.domain.lifecycle import Goal, State, Transition
+from controlplane.domain.model_files import ModelFilesLook
 from controlplane.domain.topology import Topology
 
 REPORT_SCHEMA = 1
@@ -146,3 +147,4 @@ class NodeReport:
     topology: Topology | None = None  # how the cards are wired, in the order of their index
     machine: str = ""
     starts: int = 0
+    model_files: ModelFilesLook | None = None  # None = it has not looked (yet), or does not know how to

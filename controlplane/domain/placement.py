@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from controlplane.domain import placement_cards, placement_scores
+from controlplane.domain.model_files import FilesOnNode
 from controlplane.domain.placement_cards import Asked, Choice, Make, Slot
 from controlplane.domain.placement_scores import Strategy
 from controlplane.domain.topology import Topology
@@ -51,7 +52,7 @@ class Need:
     asked: Mapping[Make, Asked] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     strategy: Strategy = "spread"
-    nodes_with_model: frozenset[str] = frozenset()  # that are known to have the model's files
+    files: Mapping[str, FilesOnNode] = field(default_factory=dict)  # node -> what there is of the model, where known
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +230,10 @@ def why_not(need: Need, site: Site) -> str:
     if need.engine != "simulated" and site.engines.get(need.engine) is None:
         return f"has no engine {need.engine} installed"
     missing = [f"{name}={value}" for name, value in sorted(need.labels.items()) if site.labels.get(name) != value]
-    return f"has no label {missing[0]}" if missing else ""
+    if missing:
+        return f"has no label {missing[0]}"
+    files = need.files.get(site.name)
+    return "" if files is None else files.refusal
 
 
 def make_of(slot: Slot, engine_version: str | None) -> Make:
@@ -259,9 +263,16 @@ def _score(need: Need, site: Site, choice: Choice) -> placement_scores.Score:
         foreign=sum(slot.foreign for slot in choice.slots),
         emulated=choice.asked.support == "emulated",
         apart=not choice.linked,
-        without_model=bool(need.nodes_with_model) and site.name not in need.nodes_with_model,
+        files=_files(need, site),
         shared=sum(bool(slot.memory.claims) for slot in choice.slots),
         price=choice.asked.price_per_hour if site.card_price_per_hour is None else site.card_price_per_hour,
         left=choice.left,
         left_bytes=choice.left_bytes,
     )
+
+
+def _files(need: Need, site: Site) -> placement_scores.Files:
+    files = need.files.get(site.name)
+    if files is None or files.state == "unknown":
+        return "unknown"
+    return "there" if files.state == "present" else "missing"

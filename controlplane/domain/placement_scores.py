@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Strategy = Literal["spread", "pack"]
+Files = Literal["there", "missing", "unknown"]  # of the model
 
 # names of Score, the most important one first
 _ORDER: dict[Strategy, tuple[str, ...]] = {
@@ -22,11 +23,16 @@ class Score:
     emulated: bool = False  # the precision has no kernels of its own there
     apart: bool = False  # cards that work together are not joined by NVLink
     siblings: int = 0  # replicas of the deployment
-    without_model: bool = False
+    files: Files = "unknown"
     shared: int = 0  # accelerators that others hold a part of
     price: float | None = None  # of one accelerator an hour; None = not known, which comes last
     left: int = 0  # accelerators that are still to be had afterwards
     left_bytes: int = 0  # on the chosen ones
+
+    @property
+    def without_model(self) -> bool:
+        """Whether the model's files are not known to be there."""
+        return self.files != "there"
 
     @property
     def alone(self) -> int:
@@ -79,7 +85,7 @@ def _better(name: str) -> str:
 
 def why(score: Score, accelerators: int) -> str:
     """Returns why a node was taken, in sentences."""
-    told = _there(score)
+    told = " ".join([_there(score), *_files(score)])
     what = _remark(score, accelerators)
     return f"{told} Mind: {what}" if what else told
 
@@ -91,6 +97,10 @@ def _there(score: Score) -> str:
     return f"{score.siblings} replica{'s' if score.siblings != 1 else ''} of the deployment there already; {free}"
 
 
+def _files(score: Score) -> list[str]:
+    return ["The model's files are there already."] if score.files == "there" else []
+
+
 def _remark(score: Score, accelerators: int) -> str:
     """The worst of what speaks against a node that was taken all the same."""
     if score.foreign:
@@ -99,4 +109,6 @@ def _remark(score: Score, accelerators: int) -> str:
         return "NVLink does not join them; no cards that it joins were free."
     if score.emulated:
         return "They do not calculate in this precision themselves, which costs speed."
+    if score.files == "missing":
+        return "It has no files of the model yet; the engine fetches them before it starts."
     return ""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from controlplane.domain import placement
 from controlplane.domain.lifecycle import Goal, State
+from controlplane.domain.model_files import FilesOnNode
 from controlplane.domain.placement import Asked, Make, Need, NoRoom, Placement, Site
 from controlplane.domain.placement_scores import Strategy
 from controlplane.domain.reconcile_actions import Action, Create, Drop, Hold, Place, Remove, Stop, Wait
@@ -50,7 +51,7 @@ class Wanted:
     asked: Mapping[Make, Asked] = field(default_factory=dict)  # what a replica takes of each make of accelerator
     labels: Mapping[str, str] = field(default_factory=dict)  # that its nodes have to carry
     strategy: Strategy = "spread"
-    nodes_with_model: frozenset[str] = frozenset()
+    files: Mapping[str, FilesOnNode] = field(default_factory=dict)  # node -> what there is of the model
 
     @property
     def need(self) -> Need:
@@ -63,7 +64,7 @@ class Wanted:
             asked=self.asked,
             labels=self.labels,
             strategy=self.strategy,
-            nodes_with_model=self.nodes_with_model,
+            files=self.files,
         )
 
 

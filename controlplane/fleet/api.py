@@ -39,6 +39,9 @@ class NodeSerializer(serializers.Serializer[Node]):
     )
     accelerators_total = serializers.IntegerField()
     accelerators_taken = serializers.IntegerField()
+    files_looked_at = serializers.DateTimeField(
+        allow_null=True, help_text="When it looked which models' files it has; null = it does not."
+    )
     desired_version = serializers.IntegerField(help_text="Of the newest wish for it.")
     carried_out_version = serializers.IntegerField(help_text="Of the wish that it has carried out.")
     created_at = serializers.DateTimeField()

@@ -60,6 +60,7 @@ class Node(models.Model):
     card_price_per_hour = models.FloatField(null=True, blank=True)  # of one accelerator; None = a typical rent is taken
     topology = models.JSONField(null=True, blank=True)  # the Topology of the newest report; None = not told
     desired_at = models.DateTimeField(null=True, blank=True)  # when the newest desired document was made
+    files_looked_at = models.DateTimeField(null=True, blank=True)  # when it looked for model files; None = it does not
     created_at = models.DateTimeField(auto_now_add=True)
     version = models.PositiveIntegerField(default=1)
 
@@ -95,6 +96,31 @@ class Accelerator(models.Model):
 
     def __str__(self) -> str:
         return f"{self.node.name}/{self.index}"
+
+
+class ModelFiles(models.Model):
+    """What a node has of a model's files, as it saw them at `Node.files_looked_at` (`domain.model_files`)."""
+
+    class State(models.TextChoices):
+        PRESENT = "present"
+        PARTLY = "partly"
+        ABSENT = "absent"
+        UNKNOWN = "unknown"  # it could not be read
+
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="model_files")
+    location = models.CharField(max_length=500)  # a path on the node, or a name on the Hub
+    state = models.CharField(max_length=8, choices=State.choices)
+    size_bytes = models.BigIntegerField(default=0)  # of the weight files that are there
+    missing = models.PositiveIntegerField(default=0)  # weight files that belong to it and are not there whole
+    reason = models.CharField(max_length=300, blank=True)
+
+    class Meta:
+        ordering = ["node", "location"]
+        constraints = [models.UniqueConstraint(fields=["node", "location"], name="one_look_a_location")]
+        indexes = [models.Index(fields=["location"], name="model_files_location")]
+
+    def __str__(self) -> str:
+        return f"{self.node_id} has {self.location}: {self.state}"
 
 
 class Reservation(models.Model):

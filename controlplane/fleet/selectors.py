@@ -12,7 +12,7 @@ from django.utils import timezone
 from controlplane.domain import card_health, card_memory
 from controlplane.domain.card_memory import CardMemory, Claim
 from controlplane.domain.errors import RefusedError
-from controlplane.fleet.models import Accelerator, Node, Pool, Reservation
+from controlplane.fleet.models import Accelerator, ModelFiles, Node, Pool, Reservation
 from controlplane.journal import selectors as journal
 
 _PRESENT = Q(accelerators__present=True)
@@ -124,6 +124,14 @@ def accelerators(
         held = Exists(Reservation.objects.filter(accelerator=OuterRef("pk")))
         rows = rows.filter(~held if free else held)
     return rows
+
+
+def model_files(*, node: str, state: str | None = None) -> QuerySet[ModelFiles]:
+    """Returns what a node saw of models' files, by location, each with `looked_at`."""
+    rows = (
+        ModelFiles.objects.filter(node__name=node).annotate(looked_at=F("node__files_looked_at")).order_by("location")
+    )
+    return rows.filter(state=state) if state else rows
 
 
 def card_shares(node: Node) -> list[CardShares]:

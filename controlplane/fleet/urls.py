@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from controlplane.api import addresses  # noqa: F401  registers <name:…>
-from controlplane.fleet import api, memory_api, pools_api
+from controlplane.fleet import api, memory_api, model_files_api, pools_api
 
 urlpatterns = [
     path("nodes/", api.NodesView.as_view()),
@@ -16,6 +16,7 @@ urlpatterns = [
     path("nodes/<name:name>/move/", api.MoveNodeView.as_view()),
     path("nodes/<name:name>/price/", api.PriceNodeView.as_view()),
     path("nodes/<name:name>/memory/", memory_api.NodeMemoryView.as_view()),
+    path("nodes/<name:name>/model-files/", model_files_api.ModelFilesView.as_view()),
     path("nodes/<name:name>/accelerators/", api.AcceleratorsView.as_view()),
     path("nodes/<name:name>/accelerators/<name:uuid>/cordon/", api.CordonAcceleratorView.as_view()),
     path("nodes/<name:name>/accelerators/<name:uuid>/uncordon/", api.UncordonAcceleratorView.as_view()),

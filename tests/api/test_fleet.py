@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from django.utils import timezone
 from rest_framework.test import APIClient
 
-from controlplane.fleet.models import Accelerator, Node
+from controlplane.fleet.models import Accelerator, ModelFiles, Node
 from controlplane.journal.models import Event
 from tests.api.calling import error
 from tests.api.world import make_ready_replica
@@ -49,6 +50,20 @@ def test_an_action_on_an_old_version_is_412(operator: APIClient) -> None:
     operator.post(f"{NODE}cordon/")
     assert operator.post(f"{NODE}uncordon/", headers={"If-Match": old}).status_code == 412
     assert operator.post(f"{NODE}uncordon/", headers={"If-Match": "*"}).status_code == 200
+
+
+def test_a_node_says_which_models_files_it_has(viewer: APIClient) -> None:
+    node = make_node(files_looked_at=timezone.now())
+    reason = "2 of its 3 weight files are missing or not whole"
+    part = {"location": "/models/a", "state": "partly", "size_bytes": 90, "missing": 2, "reason": reason}
+    none = {"location": "Qwen/Qwen3-8B", "state": "absent", "size_bytes": 0, "missing": 0, "reason": ""}
+    for one in (part, none):
+        ModelFiles.objects.create(node=node, **one)
+    looked_at = viewer.get(NODE).json()["files_looked_at"]
+    rows = viewer.get(f"{NODE}model-files/").json()["results"]
+    assert looked_at and rows == [{**part, "looked_at": looked_at}, {**none, "looked_at": looked_at}]
+    assert len(viewer.get(f"{NODE}model-files/", {"state": "absent"}).json()["results"]) == 1
+    assert viewer.get("/api/v1/nodes/none/model-files/").status_code == 404
 
 
 def test_accelerators_say_who_has_them(operator: APIClient) -> None:

@@ -15,7 +15,7 @@ from controlplane.deployments.models import Deployment, LedgerRow, Replica, Repl
 from controlplane.deployments.services import deployments
 from controlplane.domain.degradation import Ladder, Step
 from controlplane.domain.quotas.quota import Price
-from controlplane.fleet.models import Accelerator, Reservation
+from controlplane.fleet.models import Accelerator, ModelFiles, Reservation
 from controlplane.journal.services import record
 from controlplane.journal.services.record import SYSTEM
 from controlplane.traffic.models import UsageMinute
@@ -143,6 +143,7 @@ def make_many(count: int, start: int = 0) -> None:
         node = make_node(f"many-{number}", pool=pool)
         make_ready_replica(make_deployment(f"d{number}"), node)
         make_transition(replica, number + 10)
+        ModelFiles.objects.create(node=replica.node, location=f"/m{number}", state="present")
         replica.deployment.revisions.create(number=number + 10, hash=str(number))
         Accelerator.objects.create(node=replica.node, uuid=f"extra-{number}", index=number + 10, kind="cpu", name="c")
         tenants.apply(actor=SYSTEM, name=f"t{number}")

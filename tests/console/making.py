@@ -10,7 +10,7 @@ from django.utils import timezone
 from controlplane.accounts.models import ApiKey, ApiToken, Role, Tenant, User
 from controlplane.catalog.models import Model, Variant
 from controlplane.deployments.models import Deployment, Replica, ReplicaTransition, Revision
-from controlplane.fleet.models import Accelerator, Node, Pool, Reservation
+from controlplane.fleet.models import Accelerator, ModelFiles, Node, Pool, Reservation
 from controlplane.journal.models import Decision, Event
 from controlplane.lib import ids
 from tests.console.making_ledgers import make_ledgers
@@ -99,6 +99,25 @@ def make_card(node: Node, index: int, **values: Any) -> Accelerator:
         observed=observed,
         **values,
     )
+
+
+def make_model_files(node: Node) -> None:
+    """One of each state, as a node sees them."""
+    Node.objects.filter(pk=node.pk).update(files_looked_at=timezone.now() - timedelta(seconds=8))
+    missing = "7 of its 17 weight files are missing or not whole"
+    seen: dict[str, dict[str, Any]] = {
+        "/srv/models/llama-3.3-70b-instruct/fp8": {"state": "present", "size_bytes": int(67.7 * GIB)},
+        "/srv/models/llama-3.3-70b-instruct/bf16": {
+            "state": "partly",
+            "size_bytes": 81 * GIB,
+            "missing": 7,
+            "reason": missing,
+        },
+        "Qwen/Qwen3-8B": {"state": "absent"},
+        "/mnt/archive/qwen3-8b/bf16": {"state": "unknown", "reason": "it can't be read (Permission denied)"},
+    }
+    for location, values in seen.items():
+        ModelFiles.objects.create(node=node, location=location, **values)
 
 
 def make_deployment(name: str, *, variant: Variant | None = None, **values: Any) -> Deployment:
@@ -382,6 +401,7 @@ def make_fleet() -> dict[str, Any]:
         process_started_at=timezone.now() - timedelta(seconds=48),
     )
     make_ledgers(one, coming)
+    make_model_files(first)
     for card, used, busy in zip(
         cards1, (77, 76, 77, 76, 19, 19, 18, 19), (0.93, 0.91, 0.94, 0.9, 0.02, 0, 0.01, 0), strict=True
     ):

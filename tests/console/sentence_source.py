@@ -32,6 +32,7 @@ PARTS = {
     "controlplane/domain/placement.py": ("why_not", "_missing", "sentence", "later", "other_reasons"),
     "controlplane/domain/placement_cards.py": ("choose", "why_not", "_missing", "too_few", "why_spare"),
     "controlplane/domain/card_health.py": ("why_unfit",),
+    "controlplane/domain/model_files.py": ("judge", "why_missing", "why_not"),
     "controlplane/domain/memory_return.py": ("why_unclear",),
     "controlplane/domain/placement_scores.py": ("why_better", "why", "_better"),
     "controlplane/deployments/services/model_facts.py": ("of_variant", "_on_disk", "_read"),
@@ -39,6 +40,7 @@ PARTS = {
     "controlplane/deployments/services/checking.py": ("check",),
     "controlplane/deployments/services/deployments.py": ("_sentence",),
     "controlplane/catalog/services/models.py": ("delete_model", "delete_variant"),
+    "workers/node/model_files.py": ("look",),
     "workers/node/processes.py": ("reap",),
     "workers/node/supervisor_replica.py": ("look",),
 }

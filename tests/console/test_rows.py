@@ -21,7 +21,7 @@ from controlplane.accounts.models import ApiKey, ApiToken, Tenant, User
 from controlplane.catalog.models import Model, Variant
 from controlplane.deployments.models import Deployment, Replica, Revision
 from controlplane.domain.admission.tiers import BATCH
-from controlplane.fleet.models import Accelerator, Node, Pool, Reservation
+from controlplane.fleet.models import Accelerator, ModelFiles, Node, Pool, Reservation
 from controlplane.journal.models import Decision, Event
 from controlplane.telemetry.frames import MOST_SUBJECTS
 from controlplane.traffic.models import Ladder, Price, Quota, Share, Tier
@@ -38,7 +38,7 @@ LISTS = {
     "/deployments/big/replicas/": 80,
     "/deployments/big/journal/": 70,
     "/nodes/": 50,
-    "/nodes/big/": 114,
+    "/nodes/big/": 178,
     "/pools/": 50,
     "/models/": 50,
     "/journal/": 50,
@@ -76,6 +76,7 @@ def make_rows(number: int, start: int = 0) -> None:
     for row, place in [*zip(rows, nodes, strict=True), *((big, node) for _ in names)]:
         _replicas.append((row, place))
     _place(start)
+    ModelFiles.objects.bulk_create(ModelFiles(node=node, location=f"/{name}", state="present") for name in names)
     _accounts(names)
     _rules(names, rows, big)
     _journal(names)

@@ -93,11 +93,6 @@ def test_labels_are_asked_for() -> None:
     assert placed(need, make_node("a", make_card(0), labels={"rack": "r1", "x": "y"})).node == "a"
 
 
-def test_a_node_that_has_the_model_goes_first() -> None:
-    need = make_need(nodes_with_model=frozenset({"b"}))
-    assert placed(need, make_node("a", make_card(0)), make_node("b", make_card(0))).node == "b"
-
-
 def test_the_cheaper_of_two_makes_is_taken_when_both_do() -> None:
     asked = make_asked(20, price_per_hour=3.0) | make_asked(20, "L40S", 48 * GIB, price_per_hour=1.0)
     node = make_node("a", make_card(0), make_card(1, name="L40S", total=48 * GIB))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import redis
 
 from controlplane.domain.lifecycle import Transition
+from controlplane.domain.model_files import ModelFilesLook
 from controlplane.domain.observed import REPORT_SCHEMA, NodeReport, ReplicaObserved
 from controlplane.lib import ids, keys, valkey, wire
 from workers.node.companion import Companion
@@ -74,7 +75,13 @@ def shorten(transitions: tuple[Transition, ...]) -> tuple[Transition, ...]:
 
 
 def build(
-    head: ReportHead, now: float, version: int, inventory: Inventory, replicas: Iterable[SupervisedReplica]
+    head: ReportHead,
+    now: float,
+    version: int,
+    inventory: Inventory,
+    replicas: Iterable[SupervisedReplica],
+    *,
+    model_files: ModelFilesLook | None = None,
 ) -> NodeReport:
     """Returns the next report of this node; `version` is that of the desired document last carried out."""
     head.sequence += 1
@@ -97,6 +104,7 @@ def build(
         topology=inventory.topology,
         machine=head.machine,
         starts=head.starts,
+        model_files=model_files,
     )
 
 

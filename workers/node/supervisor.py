@@ -25,9 +25,11 @@ from controlplane.domain.observed import REPORT_EVERY_S
 from engine_adapters.base import EngineAdapter
 from workers.node import engine_log, identity, processes, records, reports
 from workers.node.clock import Clock
+from workers.node.companion import Companion
 from workers.node.folder_lock import FolderLock
 from workers.node.inventory import InventoryWatch
 from workers.node.kept_replica import Surroundings
+from workers.node.model_files import Looker, ModelFilesWatch
 from workers.node.ports import PortRange
 from workers.node.supervisor_closing import Closing
 from workers.node.supervisor_link import DesiredLink
@@ -79,6 +81,8 @@ class Supervisor:
         )  # fmt: skip
         self._replicas: dict[str, SupervisedReplica] = {}  # replica id -> replica
         self._desired: NodeDesired | None = None
+        # a simulated node has no files of its own
+        self._files = None if node.simulated else ModelFilesWatch(Looker().look, self.wake)
         self._closing = Closing(node.folder)
         self._head = reports.ReportHead(node.name, node.address, node.simulated)
         self._publisher = reports.Publisher(node.valkey_url)
@@ -134,6 +138,8 @@ class Supervisor:
         self._inventory.start()
         self._publisher.start()
         self._link.start()
+        if self._files is not None:
+            self._files.start()
         while not self._ending.is_set():
             self._guarded("the supervisor's step", self._step)
             self._wake.wait(STEP_S)
@@ -141,6 +147,8 @@ class Supervisor:
         self._link.stop()
         self._publisher.stop()
         self._inventory.stop()
+        if self._files is not None:
+            self._files.stop()
 
     def _guarded(self, subject: str, work: Callable[[], None]) -> None:
         """The one place that catches everything: whatever happens to one subject, the loop goes on."""
@@ -157,6 +165,7 @@ class Supervisor:
     def _adopt(self) -> None:
         now, _ = self._clock.read()
         self._desired = records.read_desired(self._node.folder)
+        self._ask_for_files()
         for replica_id in records.unreadable(self._node.folder):
             logger.error("the record of replica %s can't be read; its engine, if it runs, is ended", replica_id)
         for record in records.read_records(self._node.folder):
@@ -185,7 +194,7 @@ class Supervisor:
         if steady >= self._sign_due:
             self._sign_due = steady + SIGN_EVERY_S
             (self._node.folder / SIGN_OF_LIFE).touch(mode=0o600)
-            for one in (self._link.companion, self._publisher.companion, self._inventory.companion):
+            for one in self._companions():
                 one.keep()
         if steady >= self._housekeeping_due:
             self._housekeeping_due = steady + HOUSEKEEPING_EVERY_S
@@ -207,11 +216,20 @@ class Supervisor:
         if not node_plan.is_newer(document, before):
             return
         self._desired = document
+        self._ask_for_files()
         if before is None or (before.version, before.replicas) != (document.version, document.replicas):
             self._report_due = 0.0
             self._guarded(
                 "the copy of the desired document", partial(records.write_desired, self._node.folder, document)
             )
+
+    def _ask_for_files(self) -> None:
+        if self._files is not None and self._desired is not None:
+            self._files.ask(self._desired.models)
+
+    def _companions(self) -> list[Companion]:
+        found = [self._link.companion, self._publisher.companion, self._inventory.companion]
+        return found if self._files is None else [*found, self._files.companion]
 
     def _apply_plan(self, now: float) -> None:
         known = {replica_id: one.machine.state for replica_id, one in self._replicas.items()}
@@ -242,7 +260,10 @@ class Supervisor:
             return  # a report without accelerators would say that they are gone
         self._report_due = self._clock.steady() + REPORT_EVERY_S
         version = self._desired.version if self._desired else 0
-        self._publisher.offer(reports.build(self._head, now, version, inventory, self._replicas.values()))
+        seen = self._files.newest if self._files is not None else None
+        self._publisher.offer(
+            reports.build(self._head, now, version, inventory, self._replicas.values(), model_files=seen)
+        )
         self._inventory.own_sessions = {
             one.machine.pid: replica_id for replica_id, one in self._replicas.items() if one.machine.pid is not None
         }

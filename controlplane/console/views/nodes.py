@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from controlplane.console import charts, ledger_rows, memory, samples
@@ -18,11 +20,13 @@ from controlplane.console.views.replicas import replica_columns
 from controlplane.deployments import selectors as deployments
 from controlplane.deployments.models import LedgerRow, Replica
 from controlplane.domain import card_health
+from controlplane.domain.model_files import COUNTS_FOR_S, MOST_LOCATIONS
 from controlplane.fleet import selectors
 from controlplane.fleet.models import Accelerator, Node
 from controlplane.journal import selectors as journal
 
 _POOL_CHIPS = 8
+_FILES_COUNT = timedelta(seconds=COUNTS_FOR_S)
 _CARDS = 64  # of a page
 _REPLICAS = 50  # of a page; a websocket takes 100 subjects
 
@@ -68,6 +72,8 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
         "samples": newest,
         "subject": f"node:{name}",
         "charts": charts.node(name, has_cards=any(card.kind != Accelerator.Kind.CPU for card in cards)),
+        "model_files": selectors.model_files(node=name)[:MOST_LOCATIONS],
+        "files_count": not row.files_looked_at or timezone.now() - row.files_looked_at < _FILES_COUNT,
         "events": journal.events(object_kind="node", object_id=name)[:8],
     }
     return render(request, "nodes/parts.html" if is_fragment(request) else "nodes/detail.html", context)

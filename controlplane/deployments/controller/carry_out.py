@@ -56,7 +56,7 @@ class Reconciler:
                 return True
             members, wish = fleet.members[deployment.pk], view.wanted(deployment, fleet.frozen)
             if any(one.state == "pending" and one.goal == "run" for one in members):
-                wish = view.with_ledgers(wish, deployment, fleet.sites)
+                wish = view.with_ledgers(wish, deployment, fleet.sites, now)
             actions = reconcile.reconcile(wish, members, fleet.sites)
             if not actions:
                 self._told.pop(deployment.name, None)

@@ -14,12 +14,14 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from controlplane.accounts.models import ApiKey
+from controlplane.catalog.models import Variant
 from controlplane.deployments.controller import rules
 from controlplane.deployments.models import Deployment, DesiredState, Engine, LedgerRow, Replica, Revision
 from controlplane.deployments.services import checking, freeze, start_times
 from controlplane.domain import reconcile
 from controlplane.domain.desired import DESIRED_SCHEMA, AssignedAccelerator, NodeDesired, ReplicaDesired
 from controlplane.domain.errors import RefusedError
+from controlplane.domain.model_files import MOST_LOCATIONS
 from controlplane.domain.routing import (
     SNAPSHOT_SCHEMA,
     RoutedDeployment,
@@ -88,10 +90,23 @@ class NodeWish:
     replicas: tuple[ReplicaDesired, ...]
     hash: str
 
-    def encode(self, version: int, published_at: float) -> bytes:
-        """Returns the document as the node reads it."""
+    def encode(self, version: int, published_at: float, models: tuple[str, ...] = ()) -> bytes:
+        """Returns the document as the node reads it. `models` are the locations of model files to look for."""
         name, machine = self.node.name, self.node.machine
-        return wire.encode(NodeDesired(DESIRED_SCHEMA, name, version, published_at, self.replicas, machine=machine))
+        asked = () if self.node.simulated else models
+        return wire.encode(
+            NodeDesired(DESIRED_SCHEMA, name, version, published_at, self.replicas, machine=machine, models=asked)
+        )
+
+
+def models_asked() -> tuple[str, ...]:
+    """Returns the locations of model files that nodes are asked about: those of deployments first, then those of the
+    catalog, as many as `MOST_LOCATIONS`."""
+    living = Deployment.objects.filter(deleted_at=None, engine=Engine.VLLM, revision__isnull=False)
+    deployed = {str(spec.get("model_path") or "") for spec in living.values_list("revision__spec", flat=True)}
+    catalog = Variant.objects.order_by("path").values_list("path", flat=True).distinct()
+    found = dict.fromkeys([*sorted(deployed), *catalog[:MOST_LOCATIONS]])
+    return tuple(one for one in found if one)[:MOST_LOCATIONS]
 
 
 def build_wishes() -> list[NodeWish]:

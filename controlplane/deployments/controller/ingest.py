@@ -22,13 +22,13 @@ from functools import partial
 
 from django.db import DataError, IntegrityError, transaction
 
-from controlplane.deployments.controller import ingest_accelerators, ingest_nodes, ingest_replicas
+from controlplane.deployments.controller import ingest_accelerators, ingest_model_files, ingest_nodes, ingest_replicas
 from controlplane.deployments.controller.ingest_quiet import Quiet
 from controlplane.deployments.controller.listening import Heard
 from controlplane.deployments.models import Replica
 from controlplane.domain import reporting
 from controlplane.domain.observed import NodeReport
-from controlplane.fleet.models import Accelerator, Node
+from controlplane.fleet.models import Accelerator, ModelFiles, Node
 
 logger = logging.getLogger(__name__)
 
@@ -54,11 +54,12 @@ class Rows:
 
     nodes: dict[str, Node]
     accelerators: dict[int, list[Accelerator]]  # node's key -> its accelerators
+    model_files: dict[int, list[ModelFiles]]  # node's key -> what it saw of models' files
     replicas: dict[str, Replica]
 
     @classmethod
     def load(cls, reports: Sequence[NodeReport]) -> Rows:
-        """Reads them, three queries for however many reports; locks nodes and replicas until the transaction ends."""
+        """Reads them, four queries for however many reports; locks nodes and replicas until the transaction ends."""
         rows = Node.objects.select_for_update(no_key=True).filter(name__in={report.node for report in reports})
         nodes = {one.name: one for one in rows.order_by("name")}
         ids = {one.replica_id for report in reports for one in report.replicas}
@@ -67,7 +68,10 @@ class Rows:
         accelerators: dict[int, list[Accelerator]] = {node.pk: [] for node in nodes.values()}
         for card in Accelerator.objects.filter(node__in=accelerators):
             accelerators[card.node_id].append(card)
-        return cls(nodes, accelerators, replicas)
+        model_files: dict[int, list[ModelFiles]] = {key: [] for key in accelerators}
+        for seen in ModelFiles.objects.filter(node__in=accelerators):
+            model_files[seen.node_id].append(seen)
+        return cls(nodes, accelerators, model_files, replicas)
 
 
 class Intake:
@@ -148,6 +152,8 @@ def _write(heard: Heard, rows: Rows, now: float, *, piece_by_piece: bool) -> Tak
     changed = moved.changed
     cards = rows.accelerators.get(node.pk, [])
     changed |= run(partial(ingest_accelerators.take_over, node, cards, report, now))
+    files = rows.model_files.get(node.pk, [])
+    changed |= run(partial(ingest_model_files.take_over, node, files, report))
     for seen in report.replicas:
         row = rows.replicas.get(seen.replica_id)
         changed |= run(partial(ingest_replicas.take_over, node, row, seen, heard.clock_ahead_s))

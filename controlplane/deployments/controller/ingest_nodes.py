@@ -8,6 +8,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q
 
+from controlplane.deployments.controller import ingest_model_files
 from controlplane.deployments.controller.listening import Heard
 from controlplane.deployments.controller.times import to_datetime
 from controlplane.domain import reporting
@@ -55,6 +56,7 @@ def take_over(node: Node | None, heard: Heard, now: float) -> Moved | None:
         carried_out_version=report.desired_version,
         memory_available_bytes=report.memory_available_bytes,
         clock_ahead_s=heard.clock_ahead_s,
+        files_looked_at=ingest_model_files.looked_at(report, now),
         lost=False,
     )
     if not done:

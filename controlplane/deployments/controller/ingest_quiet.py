@@ -7,7 +7,6 @@ known by a hash, so that a thousand nodes need no more than their hashes kept, a
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any
 
 from django.db import DataError, connection, transaction
 
-from controlplane.deployments.controller import ingest_accelerators
+from controlplane.deployments.controller import ingest_accelerators, ingest_model_files
 from controlplane.deployments.controller.listening import Heard
 from controlplane.deployments.controller.times import to_datetime
 from controlplane.domain.observed import NodeReport
@@ -29,9 +28,9 @@ READINGS_WRITTEN_EVERY_S = ingest_accelerators.READINGS_WRITTEN_EVERY_S
 _MOVE = """
 UPDATE fleet_node AS node
 SET report_sequence = said.sequence, last_report_at = %s, memory_available_bytes = said.memory,
-    clock_ahead_s = said.ahead
+    clock_ahead_s = said.ahead, files_looked_at = said.looked
 FROM jsonb_to_recordset(%s::jsonb)
-    AS said(node text, incarnation text, sequence bigint, memory bigint, ahead double precision)
+    AS said(node text, incarnation text, sequence bigint, memory bigint, ahead double precision, looked timestamptz)
 WHERE node.name = said.node AND node.incarnation = said.incarnation AND node.report_sequence < said.sequence
     AND NOT node.lost
 RETURNING node.name
@@ -100,11 +99,12 @@ class Quiet:
                 "sequence": one.report.sequence,
                 "memory": one.report.memory_available_bytes,
                 "ahead": one.clock_ahead_s,
+                "looked": ingest_model_files.looked_at(one.report, now),
             }
             for one in heard
         ]
         with connection.cursor() as cursor:
-            cursor.execute(_MOVE, [to_datetime(now), json.dumps(rows)])
+            cursor.execute(_MOVE, [to_datetime(now), wire.encode(rows).decode()])
             return {name for (name,) in cursor.fetchall()}
 
     def _write_readings(self, reports: Sequence[NodeReport], now: float) -> None:
@@ -132,5 +132,6 @@ def _hash(report: NodeReport) -> bytes:
         report.schema, report.machine, report.starts, report.address, report.simulated, report.engines,
         report.cpu_count, report.memory_total_bytes, report.desired_version, report.replicas, report.topology,
         [ingest_accelerators.steady(one) for one in report.accelerators],
+        None if report.model_files is None else report.model_files.found,
     )  # fmt: skip
     return hashlib.blake2b(wire.encode(content), digest_size=16).digest()

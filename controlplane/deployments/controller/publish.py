@@ -47,11 +47,14 @@ class Publisher:
         self._hash = ""  # of the snapshot last published
         self._version = 0
         self._all_at = 0.0  # when everything was written last
+        self._models: tuple[str, ...] = ()  # whose files nodes were asked for last
 
     def run(self, now: float) -> None:
         """Publishes at time `now` (seconds since the epoch). Raises LostError when this controller does not lead, one
         of valkey.ERRORS when Valkey is away."""
-        everything = not 0.0 <= now - self._all_at < SNAPSHOT_EVERY_S
+        models = documents.models_asked()
+        everything = not 0.0 <= now - self._all_at < SNAPSHOT_EVERY_S or models != self._models
+        self._models = models
         # until this round has gone well, the next one writes everything
         all_at, self._all_at = self._all_at, 0.0
         # read before the snapshot, so that whatever they stop is missing there already
@@ -108,7 +111,7 @@ class Publisher:
         pipeline = self._client.pipeline(transaction=False)
         for wish in wishes:
             version = wish.node.desired_version
-            pipeline.set(keys.desired(wish.node.name), wish.encode(version, now))
+            pipeline.set(keys.desired(wish.node.name), wish.encode(version, now, self._models))
             pipeline.publish(keys.desired_changed(wish.node.name), version)
         pipeline.sadd(keys.desired_nodes(), *(wish.node.name for wish in wishes))
         pipeline.execute()

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from django.db.models import QuerySet
 
+from controlplane.deployments.controller.times import to_datetime
 from controlplane.deployments.models import Deployment, DesiredState, Engine, Replica
 from controlplane.deployments.services import freeze, ledgers
 from controlplane.deployments.services.deployments import STOP_DRAIN_S
-from controlplane.domain import card_health
+from controlplane.domain import card_health, model_files
+from controlplane.domain.model_files import FilesOnNode, State
 from controlplane.domain.placement import Site, Slot, make_of
 from controlplane.domain.reconcile import Member, Wanted
 from controlplane.domain.topology import Topology, TopologyError
 from controlplane.fleet import selectors as fleet
-from controlplane.fleet.models import Accelerator, Node, Pool, Reservation
+from controlplane.fleet.models import Accelerator, ModelFiles, Node, Pool, Reservation
 from controlplane.lib import wire
 
 DRAIN_S = STOP_DRAIN_S
@@ -78,22 +81,29 @@ def wanted(deployment: Deployment, all_frozen: bool = False) -> Wanted:
     )
 
 
-def with_ledgers(wish: Wanted, deployment: Deployment, sites: Mapping[str, Site]) -> Wanted:
+def with_ledgers(wish: Wanted, deployment: Deployment, sites: Mapping[str, Site], now: float) -> Wanted:
     """Returns the wish with what a replica takes of each make of accelerator in its pool, and where the model's files
-    are known to be. Only needed where something is to be placed."""
+    are known to be. Only needed where something is to be placed. `now` is in seconds since the epoch."""
     revision = deployment.revision
     if revision is None or not wish.managed:
         return wish
     mine = [site for site in sites.values() if site.pool == wish.pool]
     makes = {make_of(slot, site.engines.get(wish.engine)) for site in mine for slot in site.slots}
     asked = {make: ledgers.asked(deployment.variant, revision.spec, make) for make in makes}
-    return replace(wish, asked=asked, nodes_with_model=_nodes_with_model(revision.spec.get("model_path", "")))
+    files = {} if wish.engine == Engine.SIMULATED else files_on_nodes(revision.spec.get("model_path", ""), now)
+    return replace(wish, asked=asked, files=files)
 
 
-def _nodes_with_model(path: str) -> frozenset[str]:
-    """Nodes on which an engine has served from this path: its files are there."""
-    served = Replica.objects.filter(revision__spec__model_path=path, node__isnull=False, facts__start_s__gt=0)
-    return frozenset(served.values_list("node__name", flat=True).distinct())
+def files_on_nodes(location: str, now: float) -> dict[str, FilesOnNode]:
+    """Returns node -> what there is of a model. Nodes that have not looked lately, or could not read it, have its files
+    when an engine has served from there, and say nothing otherwise."""
+    served = Replica.objects.filter(revision__spec__model_path=location, node__isnull=False, facts__start_s__gt=0)
+    found = {name: FilesOnNode("present") for name in served.values_list("node__name", flat=True).distinct()}
+    fresh = to_datetime(now - model_files.COUNTS_FOR_S)
+    seen = ModelFiles.objects.filter(location=location, node__files_looked_at__gt=fresh).exclude(state="unknown")
+    for name, state, missing, reason in seen.values_list("node__name", "state", "missing", "reason"):
+        found[name] = model_files.on_node(location, cast(State, state), missing, reason)
+    return found
 
 
 def _member(row: Replica, nodes: Mapping[int, str], gone: Mapping[str, str]) -> Member:

@@ -56,7 +56,7 @@ def test_news_of_many_nodes_cost_a_few_statements_each(django_assert_max_num_que
     intake = Intake()
     hear(intake, NOW, *(one.report() for one in reporters))
     rows = {one.node: make_ready(one.node) for one in reporters}
-    with django_assert_max_num_queries(5 + 20 * 7):
+    with django_assert_max_num_queries(6 + 20 * 7):
         taken = hear(intake, NOW, *(one.report(make_observed(rows[one.node].pk)) for one in reporters))
     assert taken == [NEWS] * 20
     assert Replica.objects.filter(state="ready").count() == ReplicaTransition.objects.count() == 20

@@ -69,6 +69,7 @@ class Bench:
     url: str
     version: int = 0
     wishes: dict[str, ReplicaDesired] = field(default_factory=dict)
+    models: tuple[str, ...] = ()
     supervisor: Supervisor | None = None
     name: str = "bench"
     faults: list[Exception] = field(default_factory=list)  # raised one by one when the machine is read
@@ -94,7 +95,13 @@ class Bench:
             self.supervisor = None
 
     def document(self) -> NodeDesired:
-        return NodeDesired(1, self.name, self.version, time.time(), tuple(self.wishes.values()), poll_s=0.2)
+        wishes = tuple(self.wishes.values())
+        return NodeDesired(1, self.name, self.version, time.time(), wishes, poll_s=0.2, models=self.models)
+
+    def ask_for(self, *models: str) -> None:
+        """Asks for files of models; the wish stays as it is."""
+        self.models = models
+        self.send(self.document())
 
     def want(self, *wishes: ReplicaDesired) -> None:
         self.wishes.update({one.replica_id: one for one in wishes})

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.domain.desired import AssignedAccelerator
+from controlplane.domain.model_files import FilesSeen
 from controlplane.lib import keys, wire
 from tests.workers.node.bench import QUICK, Bench, Stream, eventually, generate, make_replica
 from workers.node import processes
@@ -74,6 +75,24 @@ def test_a_key_that_an_engine_printed_does_not_leave_the_node(bench: Bench) -> N
     assert "ValueError: nobody knows the key •••" in reason.log_tail
     assert "hwr-r1" not in wire.encode(reason).decode() and "•••" in reason.message
     end(bench)
+
+
+def test_files_of_models_that_are_asked_for_are_reported_and_seen_when_they_come(bench: Bench, tmp_path: Path) -> None:
+    folder = tmp_path / "models" / "tiny"
+    bench.start()
+    bench.ask_for(str(folder))
+
+    def seen() -> FilesSeen | None:
+        report = bench.report()
+        return report.model_files.found[0] if report and report.model_files and report.model_files.found else None
+
+    assert eventually(seen, "it has looked").state == "absent"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    (folder / "model.gguf").write_bytes(b"GGUF")
+    bench.ask_for(str(folder), str(tmp_path))  # another question is looked at at once
+    present = FilesSeen(str(folder), "present", 4)
+    eventually(lambda: seen() == present, "what came meanwhile is reported")
 
 
 def test_a_program_that_does_not_exist_is_a_reason_and_not_a_traceback(bench: Bench) -> None:
