@@ -108,13 +108,20 @@ class TierQueue:
         if len(self.tags) > MOST_TAGS:
             self.forget()
 
-    def ahead_of(self, tenant: str, weight: Callable[[str], float]) -> int:
-        """Returns how many requests are expected to go before the next one of a tenant: fair turns among tenants, of
-        each as many as its weight lets go meanwhile."""
-        own = len(line) if (line := self.lines.get(tenant)) else 0
-        turns = (own + 1) / max(weight(tenant), 1e-9)
-        others = (min(len(line), int(turns * weight(name))) for name, line in self.lines.items() if name != tenant)
-        return sum(others) + own
+    def ahead_of(self, ticket: Ticket, weight: Callable[[str], float]) -> int:
+        """Returns how many requests are expected to go before this one: all of its own tenant, and of each other one
+        those whose turn begins no later than its own would, each being as long as the first of them. Who was served
+        little lately stands before those who were served much, however many of theirs wait."""
+        own = self.lines.get(ticket.tenant)
+        ahead = len(own) if own else 0
+        start = max(self.tags.get(ticket.tenant, 0.0), self.now)
+        start += ahead * ticket.tokens / max(weight(ticket.tenant), 1e-9)
+        for tenant, line in self.lines.items():
+            tag = self.tags[tenant]
+            if tenant != ticket.tenant and tag <= start:
+                each = max(1, next(iter(line.values())).tokens) / max(weight(tenant), 1e-9)
+                ahead += min(len(line), int((start - tag) / each) + 1)
+        return ahead
 
     def _least(self) -> float:
         waiting = [self.tags[tenant] for tenant in self.lines]
@@ -151,7 +158,7 @@ class FairQueue:
         """Returns how many requests are expected to go before this one, were it appended now: those of its own tier,
         and of the others as many as their weight lets go meanwhile."""
         own = self.tiers[ticket.tier]
-        ahead = own.ahead_of(ticket.tenant, weight)
+        ahead = own.ahead_of(ticket, weight)
         for tier in self.tiers.values():
             if tier is not own and tier.count:
                 ahead += min(tier.count, int((ahead + 1) * tier.weight / max(own.weight, 1e-9)))

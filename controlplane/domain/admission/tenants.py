@@ -68,7 +68,8 @@ class Tenants:
 
     def may_have_seat(self, ticket: Ticket, now: float) -> bool:
         """Whether this tenant may take as many of the seats that are free now as it has sequences. One with nothing
-        running may have them all: a request that takes a whole replica would never run else."""
+        running may have them all: a request that takes a whole replica would never run else. The seats that are kept
+        are also for one that has little of what all have: who asks little shall not wait for who asks much."""
         serving, running = self._serving, self.running.get(ticket.tenant, 0)
         if ticket.tenant != self._asked_last:
             self._several_until = now + SEVERAL_S if self._asked_last else 0.0
@@ -76,7 +77,12 @@ class Tenants:
         if running:
             kept = self.policy.kept_seats + ticket.sequences - 1
             free = serving.seats - serving.taken  # or more: seats on leaving replicas count as taken
-            if serving.seats > kept and (free <= kept or now < serving.settled_at) and serving.free_seats(now) <= kept:
+            if (
+                serving.seats > kept
+                and (free <= kept or now < serving.settled_at)
+                and serving.free_seats(now) <= kept
+                and not self._is_within_equal_part(ticket, running)
+            ):
                 return False
             tokens = serving.kv_tokens
             if tokens is not None and now < self._several_until and not self._leaves_kept_tokens(ticket, tokens, now):
@@ -92,6 +98,17 @@ class Tenants:
             held = self.kv.get(ticket.tenant, 0)
             return not held or held + ticket.tokens <= share.most * serving.kv_tokens
         return True
+
+    def _is_within_equal_part(self, ticket: Ticket, running: int) -> bool:
+        """Whether all its requests together would have no more seats than fall to it when they are divided, by weight,
+        among all that have some and one that may come: where all of these ask much, what is kept stays free for it."""
+        if len(self.running) < 2:
+            return False
+        part = 1.0 / (len(self.running) + 1)
+        if self.shared:
+            weights = sum(self.weight(one) for one in self.running)
+            part = self.weight(ticket.tenant) / (weights + self.policy.share("").weight)
+        return running + ticket.sequences <= part * self._serving.seats
 
     def _leaves_kept_tokens(self, ticket: Ticket, kv_tokens: int, now: float) -> bool:
         """Whether a replica keeps the KV tokens of the seats that are kept: without them these would be of no use. Each

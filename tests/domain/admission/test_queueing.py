@@ -124,8 +124,21 @@ def test_turns_of_tenants_count_by_their_weights() -> None:
     admission = make_admission(seats=1, policy=policy)
     ask(admission, make_ticket("runs"))
     fill_up(admission, 8, "heavy")
-    answer = ask(admission, make_ticket("light", "light"))
-    assert isinstance(answer, Queued) and answer.ahead == 4
+    ask(admission, make_ticket("light-1", "light"))
+    answer = ask(admission, make_ticket("light-2", "light"))
+    assert isinstance(answer, Queued) and answer.ahead == 6, "five turns of the other's, and its own first"
+
+
+def test_who_was_served_little_stands_before_those_who_were_served_much() -> None:
+    """So it is not told that it would wait too long."""
+    admission = make_admission(seats=2, policy=Policy(kept_seats=0))
+    serve(admission, 10, 1.0)
+    fill_up(admission, 12)
+    for number in range(3):
+        admission.ended(f"greedy-{number}", LATE + 1.0)
+    answer = ask(admission, make_ticket("small", "small", wait_until=LATE + 1.6), LATE + 1.0)
+    assert isinstance(answer, Queued) and answer.ahead == 0
+    assert dispatched(admission.ended("greedy-3", LATE + 1.0)) == ["small"]
 
 
 def test_how_long_it_takes_is_by_the_seats_that_can_be_taken() -> None:
@@ -322,6 +335,33 @@ def test_the_last_seat_is_kept_for_who_has_nothing_running() -> None:
     assert len(admission.seated) == 3
     assert isinstance(ask(admission, make_ticket("small", "bob")), Dispatch)
     assert isinstance(ask(admission, make_ticket("small-2", "bob")), Queued)
+
+
+def test_who_has_little_of_what_all_have_may_take_the_last_seat_too() -> None:
+    admission = make_admission(seats=9)
+    fill_up(admission, 20)
+    assert len(admission.seated) == 8
+    assert isinstance(ask(admission, make_ticket("small", "bob")), Dispatch)
+    assert dispatched(admission.ended("greedy-0", LATE)) == [], "the seat is kept again"
+    assert isinstance(ask(admission, make_ticket("small-2", "bob")), Dispatch), "two of nine are less than a third"
+
+
+def test_of_several_who_ask_much_none_takes_the_last_seat() -> None:
+    admission = make_admission(seats=9)
+    for number in range(20):
+        ask(admission, make_ticket(f"a-{number}", "a"))
+        ask(admission, make_ticket(f"b-{number}", "b"))
+    assert len(admission.seated) == 8
+    assert isinstance(ask(admission, make_ticket("small", "bob")), Dispatch)
+
+
+def test_how_little_is_counts_by_weight() -> None:
+    policy = Policy(shares={"bob": TenantShare(weight=8.0)})
+    admission = make_admission(seats=9, policy=policy)
+    fill_up(admission, 20)
+    for number in range(6):
+        assert isinstance(ask(admission, make_ticket(f"bob-{number}", "bob")), Dispatch), "up to eight tenths"
+        admission.ended(f"greedy-{number}", LATE)
 
 
 def test_a_single_seat_is_kept_for_nobody() -> None:

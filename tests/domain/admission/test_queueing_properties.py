@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -139,6 +139,37 @@ def is_at_rest(admission: Admission) -> None:
 
 TestAsking = Asking.TestCase
 TestAsking.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+@given(
+    lines=st.lists(st.tuples(st.sampled_from([0.5, 1.0, 4.0]), st.integers(1, 900), st.integers(0, 6)), max_size=6),
+    served=st.lists(st.integers(0, 5), max_size=12),
+    own=st.integers(0, 4),
+)
+def test_as_many_are_said_to_be_ahead_as_then_go_before(
+    lines: list[tuple[float, int, int]], served: list[int], own: int
+) -> None:
+    """While nobody comes or leaves, and each tenant's requests are all alike. Equal tags may go either way."""
+    shares = {f"t{number}": TenantShare(weight=weight) for number, (weight, _, _) in enumerate(lines)}
+    admission = make_admission(1, capacity=None, policy=Policy(shares=shares, kept_seats=0))
+    for turn, number in enumerate(served):  # so that some have had more than others
+        if number < len(lines):
+            admission.arrive(make_ticket(f"s{turn}", f"t{number}", prompt_tokens=lines[number][1]), LATE)
+            admission.ended(f"s{turn}", LATE)
+    admission.arrive(make_ticket("runs", "other"), LATE)
+    for number, (_, tokens, count) in enumerate(lines):
+        for one in range(count):
+            admission.arrive(make_ticket(f"t{number}-{one}", f"t{number}", prompt_tokens=tokens), LATE)
+    answers = [
+        admission.arrive(make_ticket(f"own-{one}", "own", wait_until=LATE + 1e6), LATE)[-1] for one in range(own + 1)
+    ]
+    last = answers[-1]
+    assert isinstance(last, Queued)
+    before, running = 0, "runs"
+    while (running := admission.ended(running, LATE)[0].ticket.id) != f"own-{own}":
+        before += 1
+    equals = sum(count > 0 for _, _, count in lines)
+    assert before <= last.ahead <= before + equals
 
 
 def test_after_thousands_of_random_aborts_every_counter_is_0() -> None:
