@@ -13,6 +13,8 @@ import asyncio
 import contextlib
 import json
 import random
+import secrets
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,17 +31,18 @@ SETTLE_S = 5.0
 @contextlib.contextmanager
 def tenants(rest: Rest, count: int, tier: str) -> Iterator[list[str]]:
     """Yields a key of each of so many tenants that are there for this only."""
-    names = [f"greedy-bench-{number}" for number in range(count)]
-    secrets, keys = [], []
+    run = secrets.token_hex(3)  # an earlier run that was killed has left its tenants
+    names = [f"greedy-bench-{run}-{number}" for number in range(count)]
+    found, keys = [], []
     try:
         for name in names:
             rest.call("PUT", f"tenants/{name}/", {})
             made = rest.call("POST", f"tenants/{name}/keys/", {"name": "benchmark"})
             keys.append(f"tenants/{name}/keys/{made['key']['id']}/")
             rest.call("PUT", f"{keys[-1]}tier/", {"tier": tier})
-            secrets.append(made["secret"])
+            found.append(made["secret"])
         time.sleep(SNAPSHOT_S)
-        yield secrets
+        yield found
     finally:
         for address in [*keys, *(f"tenants/{name}/" for name in names[: len(keys)])]:
             rest.call("DELETE", address)
@@ -99,10 +102,11 @@ def main() -> int:
     port = urlsplit(known["gateway_url"]).port or 80
     rest.call("PUT", f"deployments/{model}/slo/", {"ttft_s": given.ttft, "tpot_s": 0.08})
     try:
-        with tenants(rest, TENANTS + 1, given.tier) as secrets:
-            small, *others = [Arm(f"t{number}", port, secret, model) for number, secret in enumerate(secrets)]
+        with tenants(rest, TENANTS + 1, given.tier) as found:
+            small, *others = [Arm(f"t{number}", port, secret, model) for number, secret in enumerate(found)]
             rows = {}
             for name, arms in (("ten equal tenants", others), ("one greedy tenant", others[:1])):
+                print(f"{name}: {given.seconds:.0f} s, and until their last requests are over", file=sys.stderr)
                 rows[name] = asyncio.run(measure(small, arms, given.parallel, given.seconds, given.every))
     finally:
         rest.call("DELETE", f"deployments/{model}/slo/")
