@@ -24,6 +24,7 @@ from controlplane.gateway.client import STATUS_LINES, Client
 from controlplane.gateway.heads import Head, Headers, KnownHeads, split
 from controlplane.gateway.reading import NotHttpError, Reader
 from controlplane.lib.eager import Eager
+from controlplane.lib.hang_up import has_hung_up
 
 logger = logging.getLogger(__name__)
 
@@ -265,6 +266,9 @@ class Connection(asyncio.Protocol):
     def sweep(self, now: float) -> int:
         """Ends the connection when the client takes too long to ask, or to read; `now` is of the loop's clock. Returns
         how much the client has not read."""
+        if self._read_paused and has_hung_up(self.transport):
+            self.transport.abort()  # a pause hides that the client leaves, and an engine may work for it
+            return 0
         if self._head_since is not None and (self._read_paused or self._current is not None):
             self._head_since = now  # nobody waits for it yet
         if self._read_paused or self._waiting:  # what is not read here can't be late

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 import tracemalloc
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from controlplane.gateway.client import ClientLeftError
 from controlplane.gateway.connection import KEEP_ALIVE_S, LINGER_S, Connection, State
 from tests.gateway.conftest import StartGateway, make_deployment, make_request, make_snapshot, read_answer, until
-from tests.gateway.engine import LAST_CHUNK, Engine, chunk
+from tests.gateway.engine import LAST_CHUNK, Engine, Peer, Request, chunk
 from tests.gateway.test_heads import Patient, Visit, Wire, ask
 
 KEPT = {"connection": "keep-alive"}
@@ -65,6 +67,31 @@ async def test_a_path_written_in_another_way_is_read_as_before(start_gateway: St
             assert (await gateway.ask({"model": "chat"}, path=path)).status == 200, path
         for path in ("/v1/chat/completions/", "/v1//chat/completions"):
             assert (await gateway.ask({"model": "chat"}, path=path)).status == 404, path
+
+
+@pytest.mark.parametrize("by", ["end", "reset"])
+@pytest.mark.parametrize("behind", ["requests", "body"])
+async def test_a_client_that_leaves_requests_behind_the_one_in_work_has_left(
+    start_gateway: StartGateway, by: str, behind: str
+) -> None:
+    async def never(_request: Request, peer: Peer) -> None:
+        await peer.wait_until_closed()
+
+    async with Engine(never) as engine:
+        gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
+        _, writer = await gateway.open()
+        first = make_request({"model": "chat"}, headers=KEPT)
+        rest = first * 2 if behind == "requests" else make_request(b"x" * 100_000, headers=KEPT)
+        writer.write(first + rest)
+        await until(lambda: engine.requests)
+        await asyncio.sleep(0.05)  # what is behind has come
+        if by == "reset":
+            sock = writer.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+        await gateway.until_idle()
+        await until(lambda: not gateway.server.state.connections)
+        assert len(engine.requests) == 1
 
 
 @pytest.mark.parametrize("late", [b"\r\n", b"{}"])  # what some clients send behind a body; a body not waited for
