@@ -41,6 +41,7 @@ SESSIONS = ("sessions.Session",)  # of people who may not be the same afterwards
 LEFT_OUT = {
     "accounts.LoginBackoff": "counts failed logins of the last minutes",
     "deployments.Replica": "engines that run now; a restored control plane starts its own",
+    "deployments.PassedOver": "belongs to replicas",
     "deployments.ReplicaTransition": "belongs to replicas",
     "fleet.Reservation": "belongs to replicas",
     "fleet.ModelFiles": "nodes look again",

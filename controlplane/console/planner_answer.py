@@ -23,7 +23,8 @@ from controlplane.domain.parallelism.stages import Stage
 from controlplane.domain.performance.curve import Point
 
 GIB = 1024**3
-_MOST_REJECTED = 24
+_REASONS_SHOWN = 24
+_SPLITS_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,25 +180,30 @@ def knee_point(chosen: Candidate | None) -> Point | None:
     return min(chosen.curve, key=lambda point: abs(point.concurrency - knee))
 
 
-def rejected(found: Sequence[Rejection]) -> list[tuple[str, str, bool]]:
-    """Why other splits dropped out: reasons that are alike once, with the splits they hold for.
+@dataclass(frozen=True, slots=True)
+class DroppedOut:
+    """One reason, with the splits it holds for: the first ones, and the others as one text."""
 
-    Of very many reasons the later ones are told by their kind, with one as an example (True).
-    """
+    reason: str
+    splits: str
+    others: str = ""
+    others_count: int = 0
+
+
+def rejected(found: Sequence[Rejection]) -> tuple[list[DroppedOut], list[DroppedOut]]:
+    """Why other splits dropped out, each reason once with all its splits: the first reasons, and those behind them."""
     grouped: dict[tuple[str, str], list[str]] = {}
     for one in found:
         grouped.setdefault((one.code, one.reason), []).append(one.split.label)
-    shown = [(_names(labels), reason, False) for (_code, reason), labels in list(grouped.items())[:_MOST_REJECTED]]
-    kinds: dict[str, tuple[list[str], str]] = {}
-    for (code, reason), labels in list(grouped.items())[_MOST_REJECTED:]:
-        kinds.setdefault(code, ([], reason))[0].extend(labels)
-    return shown + [(_names(labels), reason, len(labels) > 1) for labels, reason in kinds.values()]
+    told = [_dropped_out(reason, labels) for (_code, reason), labels in grouped.items()]
+    return told[:_REASONS_SHOWN], told[_REASONS_SHOWN:]
 
 
-def _names(labels: Sequence[str]) -> str:
-    if len(labels) <= 3:
-        return ", ".join(labels)
-    return _("%(first)s and %(n)d more") % {"first": ", ".join(labels[:2]), "n": len(labels) - 2}
+def _dropped_out(reason: str, labels: Sequence[str]) -> DroppedOut:
+    if len(labels) <= _SPLITS_SHOWN:
+        return DroppedOut(reason, ", ".join(labels))
+    others = labels[_SPLITS_SHOWN:]
+    return DroppedOut(reason, ", ".join(labels[:_SPLITS_SHOWN]), ", ".join(others), len(others))
 
 
 def new_deployment(start: Start) -> str:

@@ -116,7 +116,6 @@ class Replica(models.Model):
     in_flight = models.IntegerField(null=True, blank=True)
     observed_seq = models.BigIntegerField(default=0)  # of the newest transition taken over
     facts = models.JSONField(default=dict)  # EngineFacts
-    rejected = models.JSONField(default=list, blank=True)  # candidates that its last placement passed over, with why
     created_at = models.DateTimeField(auto_now_add=True)
     ended_at = models.DateTimeField(null=True, blank=True)
     cause = models.CharField(max_length=64, blank=True)
@@ -127,6 +126,16 @@ class Replica(models.Model):
 
     def __str__(self) -> str:
         return self.id
+
+
+class PassedOver(models.Model):
+    """What the last placement of a replica passed over, and why; apart, because it is long and seldom read."""
+
+    replica = models.OneToOneField(Replica, on_delete=models.CASCADE, primary_key=True, related_name="passed_over")
+    rejected = models.JSONField(default=list)  # `domain.rejections.to_plain`
+
+    def __str__(self) -> str:
+        return f"passed over for {self.replica_id}"
 
 
 class ReplicaTransition(models.Model):

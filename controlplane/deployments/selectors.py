@@ -16,13 +16,16 @@ from controlplane.deployments.models import (
     DesiredState,
     Engine,
     LedgerRow,
+    PassedOver,
     Replica,
     ReplicaState,
     ReplicaTransition,
 )
 from controlplane.deployments.wish import DeploymentWish
 from controlplane.domain import labels as naming
+from controlplane.domain import rejections
 from controlplane.domain.errors import RefusedError
+from controlplane.domain.rejections import Rejected
 from controlplane.domain.routing import SNAPSHOT_EVERY_S
 from controlplane.fleet.models import Node
 from controlplane.lib import advisory_locks, keys, valkey
@@ -40,20 +43,6 @@ class ControlState:
     published_s_ago: float | None
     problem: str = ""
     hint: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """A node, or one card of it, that a replica's last placement passed over. `card` is empty for a whole node.
-
-    `more` > 0: so many more nodes or cards (`of`) that are not named, for this reason.
-    """
-
-    node: str
-    card: str
-    reason: str
-    more: int = 0
-    of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,12 +224,11 @@ def ledger_rows(
     return rows
 
 
-def rejections(replica: Replica) -> list[Rejected]:
-    """Returns what the replica's last placement passed over and why, whether it found a place or not."""
-    return [
-        Rejected(one["node"], one.get("card", ""), one["reason"], one.get("more", 0), one.get("of", ""))
-        for one in replica.rejected
-    ]
+def passed_over(replica_ids: Iterable[str]) -> dict[str, tuple[Rejected, ...]]:
+    """Returns what the last placement of each of these replicas passed over and why, whether it found a place or not;
+    a replica that nothing was passed over for is left out."""
+    rows = PassedOver.objects.filter(replica__in=list(replica_ids))
+    return {row.replica_id: found for row in rows if (found := rejections.from_plain(row.rejected))}
 
 
 def is_led() -> bool:

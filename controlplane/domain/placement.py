@@ -6,21 +6,17 @@ scored. Nothing that runs is ever moved by it: what is held stays held.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
-from controlplane.domain import placement_cards, placement_scores
+from controlplane.domain import placement_cards, placement_scores, rejections
 from controlplane.domain.model_files import FilesOnNode
 from controlplane.domain.placement_cards import Asked, Choice, Make, Slot
 from controlplane.domain.placement_scores import Strategy
+from controlplane.domain.rejections import CardGroups, CardReasons, Rejected, by_reason
 from controlplane.domain.topology import Topology
 
-MOST_REJECTED = 64  # nodes, and as many cards, that keep their reason; the others are counted by it
-MOST_REASONS = 16  # by which the others are counted; the rarer ones are told together
-
-__all__ = ["Asked", "Make", "Need", "NoRoom", "Placement", "Rejected", "Site", "Slot", "place", "why_not"]
+__all__ = ["Asked", "Looks", "Make", "Need", "NoRoom", "Placement", "Rejected", "Site", "Slot", "place", "why_not"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +49,6 @@ class Need:
     labels: Mapping[str, str] = field(default_factory=dict)
     strategy: Strategy = "spread"
     files: Mapping[str, FilesOnNode] = field(default_factory=dict)  # node -> what there is of the model, where known
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """A node, or one card of it (`card` is its uuid), that was not taken, and why.
-
-    `more` > 0: so many more nodes or cards (`of`) that are not named, for this reason.
-    """
-
-    node: str
-    card: str
-    reason: str
-    more: int = 0
-    of: Literal["", "nodes", "cards"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +93,8 @@ class Look:
 
     site: Site
     reason: str
-    cards: tuple[Rejected, ...] = ()
-    counts: tuple[tuple[str, int], ...] = ()  # reason -> cards, made once: a round asks it for each replica again
-    spare: tuple[Rejected, ...] = ()  # that could be had, and are not needed
+    cards: CardGroups = ()
+    spare: CardGroups = ()  # that could be had, and are not needed
     choice: Choice | None = None
     score: placement_scores.Score = placement_scores.NOTHING
 
@@ -122,86 +103,75 @@ class Look:
         return replace(self, score=replace(self.score, siblings=siblings)) if siblings else self
 
 
+class Looks:
+    """What was found out about each node for one need, kept from one placement to the next. One owner."""
+
+    __slots__ = ("_looks", "cards")
+
+    def __init__(self) -> None:
+        self._looks: dict[str, Look] = {}
+        self.cards = CardReasons()
+
+    def at(self, need: Need, sites: Collection[Site], ignore_holders: Collection[str]) -> list[Look]:
+        """Returns the looks by name; a node that is the same object as before is not looked at again."""
+        looks = [self._at(need, site, ignore_holders) for site in sorted(sites, key=lambda one: one.name)]
+        if len(looks) < len(self._looks):
+            for name in self._looks.keys() - {look.site.name for look in looks}:
+                del self._looks[name]
+                self.cards.put(name, ())
+        return looks
+
+    def _at(self, need: Need, site: Site, ignore_holders: Collection[str]) -> Look:
+        look = self._looks.get(site.name)
+        if look is None or look.site is not site:
+            look = self._looks[site.name] = _look(need, site, ignore_holders)
+            self.cards.put(site.name, look.cards)
+        return look
+
+
 def place(
     need: Need,
     sites: Collection[Site],
     siblings: Mapping[str, int],
     ignore_holders: Collection[str] = (),
-    looks: dict[str, Look] | None = None,
+    looks: Looks | None = None,
 ) -> Placement | NoRoom:
     """Returns where a replica goes, or why nowhere.
 
     `siblings` maps a node to the replicas of the same deployment on it; what is held by one of `ignore_holders` counts
-    as free, to ask what would be if they ended. `looks` is kept from one call to the next of the same need: a node that
-    is the same object as before is not looked at again.
+    as free, to ask what would be if they ended. `looks` is kept from one call to the next of the same need.
     """
-    known = looks if looks is not None else {}
-    reasons: dict[str, str] = {}
-    cards: list[Rejected] = []
-    more: Counter[str] = Counter()  # reason -> cards that are not named
-    fitting: list[Look] = []
-    for site in sorted(sites, key=lambda one: one.name):
-        look = known.get(site.name)
-        if look is None or look.site is not site:
-            look = known[site.name] = _look(need, site, ignore_holders)
-        if len(cards) < MOST_REJECTED:
-            cards += look.cards
-        else:
-            for card_reason, count in look.counts:
-                more[card_reason] += count
-        if look.reason:
-            reasons[site.name] = look.reason
-        else:
-            fitting.append(look.with_siblings(siblings.get(site.name, 0)))
+    known = looks or Looks()
+    found = known.at(need, sites, ignore_holders)
+    fitting = [look.with_siblings(siblings.get(look.site.name, 0)) for look in found if not look.reason]
+    reasons = {look.site.name: look.reason for look in found if look.reason}
     if not fitting:
-        return NoRoom(reasons, (*_nodes(reasons, [], None, need.strategy), *_cards(cards, more)))
-    best = min(fitting, key=lambda one: (one.score.order(need.strategy), one.site.name))
+        return NoRoom(reasons, (*rejections.of_nodes(reasons.items()), *known.cards.rejected()))
+    best, others = _best(fitting, need.strategy)
     assert best.choice is not None
     why = placement_scores.why(best.score, len(best.choice.slots))
     uuids = tuple(slot.uuid for slot in best.choice.slots)
-    cards = [*best.spare, *cards]  # of the chosen node first
-    rejected = (*_nodes(reasons, fitting, best, need.strategy), *_cards(cards, more))
+    rejected = (
+        *rejections.of_nodes([*reasons.items(), *others]),
+        *rejections.of_node(best.site.name, best.spare),
+        *known.cards.rejected(),
+    )
     return Placement(best.site.name, uuids, why, best.choice.asked.size_bytes, rejected)
 
 
-def _nodes(
-    reasons: Mapping[str, str], fitting: Sequence[Look], best: Look | None, strategy: Strategy
-) -> list[Rejected]:
-    """Why nodes were not taken: those that can't be first, then those that are not as good as the best."""
-    named = [Rejected(node, "", reason) for node, reason in list(reasons.items())[:MOST_REJECTED]]
-    more = Counter(list(reasons.values())[MOST_REJECTED:])
-    if best is not None:
-        others = [one for one in fitting if one is not best]
-        room = MOST_REJECTED - len(named)
-        for other in others[:room]:
-            why = placement_scores.why_better(best.score, other.score, best.site.name, strategy)
-            named.append(Rejected(other.site.name, "", why))
-        if len(others) > room:  # in a large fleet it would take long to say of each what decided
-            more[later(best.site.name)] = len(others) - room
-    return [*named, *_more(more, "nodes")]
-
-
-def _cards(cards: Sequence[Rejected], more: Counter[str]) -> list[Rejected]:
-    counted = more + Counter(one.reason for one in cards[MOST_REJECTED:])
-    return [*cards[:MOST_REJECTED], *_more(counted, "cards")]
-
-
-def later(best: str) -> str:
-    """Returns why nodes that would do are not taken, of many at once."""
-    return f"would do, and come after {best}"
-
-
-def _more(counts: Counter[str], of: Literal["nodes", "cards"]) -> list[Rejected]:
-    """Those that are not named, counted by reason."""
-    told = counts.most_common(MOST_REASONS)
-    rare = counts.total() - sum(count for _reason, count in told)
-    found = [Rejected("", "", reason, count, of) for reason, count in told]
-    return [*found, Rejected("", "", other_reasons(), rare, of)] if rare else found
-
-
-def other_reasons() -> str:
-    """Returns what is told of those whose reason only few share."""
-    return "for other reasons, which differ from one to the next"
+def _best(fitting: Sequence[Look], strategy: Strategy) -> tuple[Look, list[tuple[str, str]]]:
+    """The best node, and of the others that would do, by name, what decided."""
+    ordered = [(look.score.order(strategy), look) for look in fitting]
+    first, best = min(ordered, key=lambda one: (one[0], one[1].site.name))
+    told: dict[str, str] = {}  # what decided -> why
+    others: list[tuple[str, str]] = []
+    for order, look in ordered:
+        if look is not best:
+            decided = placement_scores.deciding(first, order, strategy)
+            if decided not in told:
+                told[decided] = placement_scores.why_better(decided, best.site.name)
+            others.append((look.site.name, told[decided]))
+    return best, others
 
 
 def _look(need: Need, site: Site, ignore_holders: Collection[str]) -> Look:
@@ -209,12 +179,12 @@ def _look(need: Need, site: Site, ignore_holders: Collection[str]) -> Look:
     if reason:
         return Look(site, reason)
     found = placement_cards.choose(_wish(need, site), _with_ends(site.slots, ignore_holders), site.topology)
-    cards = tuple(Rejected(site.name, uuid, why) for uuid, why in found.rejected)
-    spare = tuple(Rejected(site.name, uuid, why) for uuid, why in found.spare)
-    counts = tuple(Counter(one.reason for one in cards).items())
+    index = {slot.uuid: slot.index for slot in site.slots}
+    cards = by_reason((index[uuid], why) for uuid, why in found.rejected)
     if found.choice is None:
-        return Look(site, found.reason, cards, counts)
-    return Look(site, "", cards, counts, spare, found.choice, _score(need, site, found.choice))
+        return Look(site, found.reason, cards)
+    spare = by_reason((index[uuid], why) for uuid, why in found.spare)
+    return Look(site, "", cards, spare, found.choice, _score(need, site, found.choice))
 
 
 def why_not(need: Need, site: Site) -> str:

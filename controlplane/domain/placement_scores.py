@@ -51,11 +51,18 @@ class Score:
 NOTHING = Score()
 
 
-def why_better(best: Score, other: Score, name: str, strategy: Strategy) -> str:
-    """Returns why a node that would do was not taken."""
-    pairs = zip(_ORDER[strategy], best.order(strategy), other.order(strategy), strict=True)
-    deciding = next((_better(one) for one, mine, theirs in pairs if mine != theirs), "")
-    return f"would do, but {name} is better: {deciding}" if deciding else f"would do as well as {name}"
+def deciding(best: tuple[float, ...], other: tuple[float, ...], strategy: Strategy) -> str:
+    """Returns what the best of two nodes is better in, by their orders; the empty text when in nothing."""
+    pairs = zip(_ORDER[strategy], best, other, strict=True)
+    return next((name for name, mine, theirs in pairs if mine != theirs), "")
+
+
+def why_better(decided: str, name: str) -> str:
+    """Returns why a node that would do was not taken, given what decided and the name of the best."""
+    if not decided:
+        return f"would do as well as {name}"
+    deciding = _better(decided)
+    return f"would do, but {name} is better: {deciding}"
 
 
 def _better(name: str) -> str:

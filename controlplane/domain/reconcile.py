@@ -235,14 +235,17 @@ def _placements(wanted: Wanted, members: Sequence[Member], sites: Mapping[str, S
         if one.node is not None:
             siblings[one.node] = siblings.get(one.node, 0) + 1
     pending = [one for one in members if one.state == "pending" and one.goal == "run"]
-    looks: dict[str, placement.Look] = {}
+    looks = placement.Looks()
+    none: NoRoom | None = None
     if wanted.frozen:
         frozen = "Everything is frozen" if wanted.all_frozen else "The deployment is frozen"
         return [Wait(one.id, f"{frozen}, so it is not placed.", "frozen") for one in pending]
     need = wanted.need
     for one in sorted(pending, key=lambda other: (other.created_at, other.id)):
-        found = placement.place(need, left.values(), siblings, looks=looks)
+        # where there is no room for one, there is none for the others of the same need
+        found = none or placement.place(need, left.values(), siblings, looks=looks)
         if isinstance(found, NoRoom):
+            none = found
             actions.append(Wait(one.id, found.sentence(), rejected=found.rejected))
             continue
         actions.append(Place(one.id, found))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from controlplane.domain.placement import Placement, Rejected
+from controlplane.domain.placement import Placement
+from controlplane.domain.rejections import Rejected
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from controlplane.deployments.models import LedgerRow, Replica
+from controlplane.deployments.models import LedgerRow, PassedOver, Replica
 from controlplane.fleet.models import Accelerator, Node, Reservation
 from controlplane.fleet.services import reservations
 from controlplane.journal.models import Event
@@ -19,7 +19,7 @@ GIB = 2**30
 def make_placed() -> Replica:
     node = make_node(cards=1, kind="gpu")
     Accelerator.objects.update(memory_total_bytes=80 * GIB)
-    row = make_replica(make_deployment(), node=node, rejected=[{"node": "n2", "card": "", "reason": "is cordoned"}])
+    row = make_replica(make_deployment(), node=node)
     reservations.take(node="n1", uuids=["n1-0"], owner_kind="replica", owner_id=row.pk, memory_bytes=40 * GIB)
     Accelerator.objects.update(observed={"memory_used_bytes": 45 * GIB})
     return row
@@ -60,11 +60,17 @@ def test_memory_that_is_not_back_is_shown_and_released_by_a_person(operator: API
 
 def test_a_replica_tells_what_its_placement_passed_over(viewer: APIClient) -> None:
     row = make_placed()
-    counted = {"node": "", "reason": "taken", "more": 7, "of": "cards"}
-    Replica.objects.update(rejected=[*row.rejected, counted])
-    answer = viewer.get(f"/api/v1/replicas/{row.pk}/candidates/").json()
-    named = {"node": "n2", "card": "", "reason": "is cordoned", "more": 0, "of": ""}
-    assert answer == {"replica": row.pk, "rejected": [named, {**counted, "card": ""}]}
+    url = f"/api/v1/replicas/{row.pk}/candidates/"
+    assert viewer.get(url).json() == {"replica": row.pk, "rejected": []}
+    names = [f"n{number}" for number in range(2, 1000)]
+    cards = {"0-2,5": ["n3"], "7": ["n4", "n5"]}
+    kept = [{"reason": "is cordoned", "nodes": names}, {"reason": "taken", "cards": cards, "more_cards": 9}]
+    PassedOver.objects.create(replica=row, rejected=kept)
+    nodes, single = viewer.get(url).json()["rejected"]
+    nothing = {"nodes": [], "cards": [], "more_nodes": 0, "more_cards": 0}
+    assert nodes == {**nothing, "reason": "is cordoned", "count": 998, "nodes": names}
+    together = [{"indexes": [0, 1, 2, 5], "nodes": ["n3"]}, {"indexes": [7], "nodes": ["n4", "n5"]}]
+    assert single == {**nothing, "reason": "taken", "count": 15, "cards": together, "more_cards": 9}
 
 
 def test_a_ledger_is_read_and_listed(viewer: APIClient) -> None:

@@ -7,16 +7,20 @@ from typing import Any
 
 from django.utils import timezone
 
-from controlplane.deployments.models import LedgerRow, Replica
+from controlplane.deployments.models import LedgerRow, PassedOver, Replica
 from controlplane.fleet.models import Reservation
 
 GIB = 1024**3
 PARTS = {"weights": 17.6, "non_torch": 0.26, "activation": 1.9, "graphs": 1.1, "kv_cache": 52.0, "unused": 6.3}
 REJECTED = [
-    {"node": "gpu-02", "card": "", "reason": "needs 72.8 GiB, 6.3 of 79.2 free (72.8 reserved, 0.1 used by others)"},
-    {"node": "gpu-03", "card": "", "reason": "is cordoned"},
-    {"node": "", "reason": "belongs to pool offline, not default", "more": 41, "of": "nodes"},
-    {"node": "", "reason": "taken", "more": 1, "of": "cards"},
+    {"reason": "is cordoned", "nodes": ["gpu-03"]},
+    {"reason": "belongs to pool offline, not default", "nodes": [f"batch-{number:02}" for number in range(41)]},
+    {
+        "reason": "needs 72.8 GiB, 6.3 of 79.2 free (72.8 reserved, 0.1 used by others)",
+        "cards": {"0-3,6": ["gpu-02"], "0-7": [f"gpu-{number:02}" for number in range(4, 16)]},
+    },
+    {"reason": "taken", "cards": {"5": ["gpu-02"]}},
+    {"reason": "has no label rack=r2", "more_nodes": 7},
 ]
 
 
@@ -72,5 +76,4 @@ def make_ledgers(ready: Replica, starting: Replica) -> None:
     make_ledger(ready)
     make_ledger(starting, measured=False)
     Reservation.objects.filter(owner_id=ready.pk).update(memory_bytes=int(72.83 * GIB))
-    ready.rejected = REJECTED
-    ready.save(update_fields=["rejected"])
+    PassedOver.objects.create(replica=ready, rejected=REJECTED)

@@ -29,7 +29,7 @@ _NO_PLACES = {"api", "api.py", "migrations", "management", "server", "demo", "he
 TERMINAL = "controlplane/backup"
 # functions whose answers become parts of a sentence
 PARTS = {
-    "controlplane/domain/placement.py": ("why_not", "_missing", "sentence", "later", "other_reasons"),
+    "controlplane/domain/placement.py": ("why_not", "_missing", "sentence"),
     "controlplane/domain/placement_cards.py": ("choose", "why_not", "_missing", "too_few", "why_spare"),
     "controlplane/domain/card_health.py": ("why_unfit",),
     "controlplane/domain/model_files.py": ("judge", "why_missing", "why_not"),

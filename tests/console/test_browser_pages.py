@@ -94,6 +94,20 @@ def test_dialogs_are_accessible_and_fit(site: Site, pictures: Path, width: int) 
     assert violations(page) == [] and overflow(page) == 0
 
 
+@pytest.mark.parametrize(("width", "theme"), [(1440, "light"), (390, "dark")])
+def test_names_behind_a_disclosure_are_accessible_and_fit(site: Site, pictures: Path, width: int, theme: str) -> None:
+    page = site.page(width, theme)
+    page.goto(site.url + PAGES["replica"])
+    more = page.locator("section:has(#passed-title) details summary")
+    assert more.count() == 2 and not page.get_by_text("batch-40").is_visible()
+    for one in more.all():
+        one.click()
+    assert page.get_by_text("batch-40").is_visible()
+    page.wait_for_timeout(250)
+    take_picture(page, pictures / f"passed-over-{width}-{theme}.png")
+    assert violations(page) == [] and overflow(page) <= 0
+
+
 def in_a_thread(work: Any) -> None:
     """Runs a coroutine beside Playwright's own loop."""
     import threading

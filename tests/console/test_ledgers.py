@@ -65,7 +65,7 @@ def test_a_ledger_that_could_not_be_worked_out_says_why(client: Client) -> None:
 
 def test_the_tab_shows_living_replicas_and_a_hint_without_any(client: Client) -> None:
     page = text_of(client, "/deployments/llama-70b/ledger/")
-    assert "7f3ak2m9q0xd" in page and "not measured yet" in page and "44 candidates passed over" in page
+    assert "7f3ak2m9q0xd" in page and "not measured yet" in page and "151 candidates passed over" in page
     assert "Nothing was predicted yet" in text_of(client, "/deployments/smollm2/ledger/")
 
 

@@ -317,12 +317,17 @@ def test_the_hint_of_an_empty_rate_goes_by_the_trace(viewer: Client) -> None:
 def test_each_split_that_dropped_out_is_told_however_many_reasons_there_are() -> None:
     found = [Rejection(Split(1, number), "memory", f"Too large by {number} GiB.") for number in range(1, 40)]
     found += [Rejection(Split(number), "heads", f"Heads / {number}.") for number in (3, 5, 7)]
-    shown = planner_answer.rejected(found)
-    assert [reason for _names, reason, example in shown if not example] == [one.reason for one in found[:24]]
-    memory, heads = shown[24:]
-    assert memory == (f"{found[24].split.label}, {found[25].split.label} and 13 more", "Too large by 25 GiB.", True)
-    assert heads == (", ".join(one.split.label for one in found[39:]), "Heads / 3.", True)
-    assert planner_answer.rejected(found[:2])[1] == (found[1].split.label, found[1].reason, False)
+    first, behind = planner_answer.rejected(found)
+    assert [one.reason for one in first] == [one.reason for one in found[:24]]
+    assert [(one.splits, one.reason) for one in behind] == [(one.split.label, one.reason) for one in found[24:]]
+    assert planner_answer.rejected(found[:2])[1] == []
+
+
+def test_each_split_that_dropped_out_for_one_reason_is_named() -> None:
+    found = [Rejection(Split(1, number), "memory", "Too large.") for number in range(1, 8)]
+    ((one,), _behind) = planner_answer.rejected(found)
+    labels = [wrong.split.label for wrong in found]
+    assert (one.splits, one.others) == (", ".join(labels[:3]), ", ".join(labels[3:])) and one.others_count == 4
 
 
 def test_the_head_says_of_each_figure_whether_it_is_of_a_copy_or_of_all(viewer: Client) -> None:

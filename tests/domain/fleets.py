@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from controlplane.domain.card_memory import CardMemory, Claim
 from controlplane.domain.placement import Need, Site, Slot
 from controlplane.domain.reconcile import Member, Wanted
+from controlplane.domain.rejections import Rejected
 
 
 def make_slot(uuid: str = "a", *, holder: str = "", total: int | None = None, **fields: Any) -> Slot:
@@ -31,3 +33,21 @@ def make_wanted(replicas: int = 1, **fields: Any) -> Wanted:
 
 def make_member(id: str, state: str = "ready", **fields: Any) -> Member:
     return Member(**{"id": id, "revision": 1, "state": state, "goal": "run", "created_at": 0.0, "node": "n1", **fields})
+
+
+def named(rejected: Iterable[Rejected]) -> list[tuple[str, int | None, str]]:
+    """Each candidate by itself: node, card (None = the whole node), reason."""
+    found: list[tuple[str, int | None, str]] = []
+    for one in rejected:
+        found += [(node, None, one.reason) for node in one.nodes]
+        found += [(node, index, one.reason) for at in one.cards for node in at.nodes for index in at.indexes]
+    return found
+
+
+def reasons_of_nodes(rejected: Iterable[Rejected]) -> dict[str, str]:
+    return {node: reason for node, card, reason in named(rejected) if card is None}
+
+
+def reasons_of_cards(rejected: Iterable[Rejected]) -> dict[int, str]:
+    """Of a fleet of one node."""
+    return {card: reason for _node, card, reason in named(rejected) if card is not None}

@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.domain.model_files import FilesOnNode, FilesSeen, Folder, judge, on_node
 from controlplane.domain.placement import NoRoom, place
-from tests.domain.fleets import make_need, make_site
+from tests.domain.fleets import make_need, make_site, reasons_of_nodes
 from tests.domain.test_placement_memory import placed
 
 PATH = "/models/qwen"
@@ -81,7 +81,7 @@ def test_a_node_with_the_files_goes_before_those_without_and_those_that_say_noth
     found = placed(need, make_site("a"), make_site("b"), make_site("c"))
     assert found.node == "b" and found.why.endswith("The model's files are there already.")
     why = "would do, but b is better: the model's files are there already"
-    assert {one.node: one.reason for one in found.rejected if not one.card} == {"a": why, "c": why}
+    assert reasons_of_nodes(found.rejected) == {"a": why, "c": why}
 
 
 def test_a_node_that_has_to_fetch_the_files_is_told_so() -> None:
@@ -95,6 +95,6 @@ def test_a_node_that_has_to_fetch_the_files_is_told_so() -> None:
 def test_a_node_without_the_files_at_a_path_is_rejected_with_the_path() -> None:
     files = {"a": on_node(PATH, "absent", 0, ""), "b": on_node(PATH, "present", 0, "")}
     found = placed(make_need(files=files), make_site("a"), make_site("b"))
-    assert found.node == "b" and ("a", f"has no files at {PATH}") in [(one.node, one.reason) for one in found.rejected]
+    assert found.node == "b" and reasons_of_nodes(found.rejected) == {"a": f"has no files at {PATH}"}
     none = place(make_need(files=files), [make_site("a")], {})
     assert isinstance(none, NoRoom) and none.reasons == {"a": f"has no files at {PATH}"}

@@ -11,7 +11,7 @@ from controlplane.domain.card_memory import CardMemory, Claim
 from controlplane.domain.placement import Asked, Make, Need, NoRoom, Placement, Site, Slot, place
 from controlplane.domain.reconcile import Place, Stop, reconcile, take
 from controlplane.domain.topology import SELF, Topology
-from tests.domain.fleets import make_member, make_need, make_wanted
+from tests.domain.fleets import make_member, make_need, make_wanted, named, reasons_of_cards, reasons_of_nodes
 
 GIB = 2**30
 TOTAL = 80 * GIB
@@ -48,8 +48,9 @@ def test_two_engines_share_a_card_when_both_fit() -> None:
 def test_a_card_without_room_says_the_sum() -> None:
     found = place(make_need(asked=make_asked(40)), [make_node("a", make_card(0, 41, foreign_gib=9))], {})
     assert isinstance(found, NoRoom)
-    by_card = {one.card: one.reason for one in found.rejected}
-    assert by_card["c0"] == "needs 40.0 GiB, 30.0 of 80.0 free (41.0 reserved, 9.0 used by others)"
+    assert (
+        reasons_of_cards(found.rejected)[0] == "needs 40.0 GiB, 30.0 of 80.0 free (41.0 reserved, 9.0 used by others)"
+    )
     assert "1 with less than 40.0 GiB free, 30.0 at most" in found.reasons["a"]
 
 
@@ -62,7 +63,7 @@ def test_a_card_that_can_not_run_it_keeps_its_reason_though_another_does() -> No
     asked = make_asked(None, "V100", refusal="V100 has no FP8.", support="none") | make_asked(20)
     found = placed(make_need(asked=asked), make_node("a", make_card(0, name="V100"), make_card(1)))
     assert found.uuids == ("c1",)
-    assert [(one.node, one.card, one.reason) for one in found.rejected] == [("a", "c0", "V100 has no FP8.")]
+    assert named(found.rejected) == [("a", 0, "V100 has no FP8.")]
 
 
 def test_a_node_of_cards_that_can_not_run_it_says_so() -> None:
@@ -170,29 +171,26 @@ def test_no_order_of_placements_oversells(cards: list[tuple[int, int]], sizes: l
 
 
 @pytest.mark.parametrize("count", [1, 300])
-def test_reasons_are_bounded(count: int) -> None:
+def test_every_candidate_keeps_its_reason(count: int) -> None:
     sites = [make_node(f"n{number:03}", make_card(0, None)) for number in range(count)]
     found = place(make_need(), sites, {})
     assert isinstance(found, NoRoom)
-    named = [one for one in found.rejected if not one.more]
-    assert len(named) == 2 * min(count, 64)
-    assert len(found.reasons) == count
-    for of in ("nodes", "cards"):
-        assert sum(one.more for one in found.rejected if one.of == of) == count - min(count, 64)
+    assert len(named(found.rejected)) == 2 * count
+    assert reasons_of_nodes(found.rejected) == found.reasons
+    assert len(found.rejected) == 2, "each reason once"
 
 
-def test_those_that_are_not_named_are_counted_by_their_reason() -> None:
+def test_nodes_that_can_not_do_it_are_told_before_those_that_would_do() -> None:
     lost = [replace(make_node(f"lost{number:03}", make_card(0)), lost_for_s=9.0) for number in range(70)]
     full = [make_node(f"n{number:03}", make_card(0, 41 + number % 39)) for number in range(90)]
     good = [make_node(f"z{number:03}", make_card(0)) for number in range(40)]
     found = place(make_need(asked=make_asked(40)), [*lost, *full, *good], {})
     assert isinstance(found, Placement)
-    counted = [(one.of, one.reason, one.more) for one in found.rejected if one.more]
-    assert ("nodes", "is lost (it does not report)", 6) in counted
-    assert ("nodes", "would do, and come after z000", 39) in counted
-    assert sum(one.more or 1 for one in found.rejected if not one.card and one.of != "cards") == 199
-    assert sum(one.more or 1 for one in found.rejected if one.card or one.of == "cards") == 90
-    assert len(counted) <= 2 * 17  # of reasons that few share not each is told
+    first, *_, last = [one for one in found.rejected if one.nodes]
+    assert (first.reason, len(first.nodes)) == ("is lost (it does not report)", 70)
+    assert (last.reason, len(last.nodes)) == ("would do as well as z000", 39)
+    assert len(reasons_of_nodes(found.rejected)) == 199
+    assert sum(one.count for one in found.rejected if one.cards) == 90
 
 
 def test_each_card_of_the_chosen_node_that_was_not_taken_says_why() -> None:
@@ -201,10 +199,10 @@ def test_each_card_of_the_chosen_node_that_was_not_taken_says_why() -> None:
     found = place(make_need(accelerators=1), [make_node("a", *slots)], {})
     assert isinstance(found, Placement)
     assert found.uuids == ("c0",)
-    assert {one.card: one.reason for one in found.rejected} == {
-        "c1": "would do, and is not needed",
-        "c2": "would do, but a process that is not ours is on it, and on the others is none",
-        "c3": "would do, but H100 of the node suits better",
+    assert reasons_of_cards(found.rejected) == {
+        1: "would do, and is not needed",
+        2: "would do, but a process that is not ours is on it, and on the others is none",
+        3: "would do, but H100 of the node suits better",
     }
 
 
@@ -213,9 +211,9 @@ def test_cards_of_a_make_with_too_few_say_so() -> None:
     found = place(make_need(accelerators=2), [make_node("a", make_card(0), make_card(1), other)], {})
     assert isinstance(found, Placement)
     reason = "is the only free one of its make in the node, and a replica needs 2"
-    assert [(one.card, one.reason) for one in found.rejected] == [("c3", reason)]
+    assert reasons_of_cards(found.rejected) == {3: reason}
     none = place(make_need(accelerators=2), [make_node("a", make_card(0), other)], {})
-    assert [(one.card, one.reason) for one in none.rejected if one.card] == [("c0", reason), ("c3", reason)]
+    assert reasons_of_cards(none.rejected) == {0: reason, 3: reason}
 
 
 def test_while_memory_is_on_its_way_back_no_second_replica_is_ended_for_it() -> None:

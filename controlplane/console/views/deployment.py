@@ -14,6 +14,7 @@ from controlplane.console import (
     charts,
     decision_words,
     ledger_rows,
+    passed_over,
     progress,
     rest,
     samples,
@@ -110,9 +111,9 @@ def ledger(request: HttpRequest, name: str) -> HttpResponse:
     living = {row.pk: row for row in selectors.replicas(deployment=name)[:_LEDGERS]}
     rows = selectors.ledger_rows(deployment=name)
     found = list(rows.filter(replica__in=living) if living else rows[:_PAST_LEDGERS])
-    passed = {key: selectors.rejections(row) for key, row in living.items()}
+    over = selectors.passed_over(living)
     ledgers = [
-        (ledger_rows.of_row(row), over := passed.get(row.replica, []), sum(one.more or 1 for one in over))
+        (ledger_rows.of_row(row), passed_over.lines(some := over.get(row.replica, ())), sum(one.count for one in some))
         for row in found
     ]
     context = {**context_of(deployment, "ledger"), "ledgers": ledgers}

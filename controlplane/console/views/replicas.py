@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from controlplane.accounts import roles
-from controlplane.console import charts, ledger_rows, rest, samples
+from controlplane.console import charts, ledger_rows, passed_over, rest, samples
 from controlplane.console.dialogs import Dialog, Field, Values, ask, or_else, whole
 from controlplane.console.guard import ASKS, actor, page
 from controlplane.console.lists import Column
@@ -109,7 +109,7 @@ def _head(row: Replica) -> dict[str, Any]:
         "steps": list(reversed(list(zip(steps, ends, strict=True)))),
         "facts": _facts(row),
         "ledger": ledger_rows.of_row(selectors.ledger_row(row)),
-        "rejections": selectors.rejections(row),
+        "rejections": passed_over.lines(selectors.passed_over([row.pk]).get(row.pk, ())),
         "accelerators": _accelerators(row),
         "external": row.deployment.engine == Engine.EXTERNAL,
         "simulated": row.deployment.engine == Engine.SIMULATED,

@@ -12,6 +12,7 @@ from controlplane.api.views import ApiView, without_page
 from controlplane.deployments import selectors
 from controlplane.deployments.models import LedgerRow
 from controlplane.domain.errors import RefusedError
+from controlplane.domain.rejections import CardsAt, Rejected
 
 
 class AdviceSerializer(serializers.Serializer[object]):
@@ -72,23 +73,29 @@ class LedgerQuery(PageQuery):
     measured = serializers.BooleanField(required=False, help_text="Only starts that were measured, or were not.")
 
 
-class CandidateSerializer(serializers.Serializer[selectors.Rejected]):
-    """A node, or one card of it, that a placement passed over; or many that are only counted."""
+class CandidateCardsSerializer(serializers.Serializer[CardsAt]):
+    """The same cards of some nodes."""
 
-    node = serializers.CharField(help_text="Empty where `more` are counted.")
-    card = serializers.CharField(help_text="Uuid; empty for the whole node.")
+    indexes = serializers.ListField(child=serializers.IntegerField(), help_text="Of the cards, in each of the nodes.")
+    nodes = serializers.ListField(child=serializers.CharField())
+
+
+class CandidatesOfReasonSerializer(serializers.Serializer[Rejected]):
+    """All nodes, or all single cards, that a placement passed over for one reason."""
+
     reason = serializers.CharField()
-    more = serializers.IntegerField(
-        help_text="So many more for this reason that are not named, beyond 64 nodes and as many cards; 0 = it is one."
-    )
-    of = serializers.ChoiceField(["", "nodes", "cards"], help_text="What is counted.")
+    count = serializers.IntegerField(help_text="How many candidates in all; cards count one by one.")
+    nodes = serializers.ListField(child=serializers.CharField(), help_text="Whole nodes.")
+    cards = CandidateCardsSerializer(many=True, help_text="Single cards.")
+    more_nodes = serializers.IntegerField(help_text="Not named; only of placements by versions that named 64 at most.")
+    more_cards = serializers.IntegerField(help_text="The same of cards.")
 
 
 class CandidatesSerializer(serializers.Serializer[object]):
-    """What the last placement of a replica passed over."""
+    """Everything that the last placement of a replica passed over, by reason."""
 
     replica = serializers.CharField()
-    rejected = CandidateSerializer(many=True)
+    rejected = CandidatesOfReasonSerializer(many=True)
 
 
 class LedgersView(ApiView):
@@ -130,5 +137,6 @@ class CandidatesView(ApiView):
     def get(self, request: Request, id: str) -> Response:
         """Reads the nodes and cards that a replica's last placement passed over, and why."""
         self.query(StrictSerializer)
-        rejected = selectors.rejections(selectors.replica(id))
+        replica = selectors.replica(id)
+        rejected = selectors.passed_over([replica.pk]).get(replica.pk, ())
         return Response(CandidatesSerializer({"replica": id, "rejected": rejected}).data)

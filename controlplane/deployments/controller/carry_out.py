@@ -16,12 +16,12 @@ from django.utils import timezone
 
 from controlplane import dispatch
 from controlplane.deployments.controller import view
-from controlplane.deployments.models import Deployment, Engine, Replica
+from controlplane.deployments.models import Deployment, Engine, PassedOver, Replica
 from controlplane.deployments.services import endpoints, predictions, steps
-from controlplane.domain import reconcile
+from controlplane.domain import reconcile, rejections
 from controlplane.domain.desired import AssignedAccelerator
-from controlplane.domain.placement import Rejected
 from controlplane.domain.reconcile import Action, Create, Drop, Hold, Place, Remove, Stop, Wait
+from controlplane.domain.rejections import Rejected
 from controlplane.fleet.models import Accelerator, Node
 from controlplane.fleet.services import reservations
 from controlplane.journal.services import record
@@ -147,11 +147,11 @@ def _place(deployment: Deployment, action: Place, fleet: view.Fleet) -> bool:
             "reason_code": "placed",
             "reason_message": _placed(node.name, rows, place.why),
             "reason_hint": "",
-            "rejected": _rejected(place.rejected),
         }
         if not mine.update(**values):
             transaction.set_rollback(True)
             return True
+        _keep(action.replica_id, place.rejected)
         why = _placed(node.name, rows, place.why)
         steps.write(replica_id=action.replica_id, from_state="pending", to_state="placed", code="placed", message=why)
         predictions.write(deployment, action.replica_id, node, rows[0], place.memory_bytes)
@@ -160,18 +160,15 @@ def _place(deployment: Deployment, action: Place, fleet: view.Fleet) -> bool:
     numbers = {
         "accelerators": len(rows),
         "memory_bytes": place.memory_bytes,
-        "passed_over": sum(one.more or 1 for one in place.rejected),
+        "passed_over": sum(one.count for one in place.rejected),
     }
     _decide("placement", deployment, action.replica_id, "pending", node.name, why=why, numbers=numbers)
     return True
 
 
-def _rejected(rejected: Sequence[Rejected]) -> list[dict[str, Any]]:
-    return [
-        {"node": one.node, "card": one.card, "reason": one.reason}
-        | ({"more": one.more, "of": one.of} if one.more else {})
-        for one in rejected
-    ]
+def _keep(replica_id: str, rejected: Sequence[Rejected]) -> None:
+    kept = {"rejected": rejections.to_plain(rejected)}
+    PassedOver.objects.update_or_create(replica_id=replica_id, defaults=kept)
 
 
 def _placed(node: str, rows: Sequence[Accelerator], why: str) -> str:
@@ -194,9 +191,9 @@ def _assigned(row: Accelerator, memory_bytes: int | None) -> AssignedAccelerator
 def _wait(deployment: Deployment, action: Wait) -> bool:
     hint = "Free accelerators, add a node, or ask for fewer." if action.code == "no_room" else "End the freeze."
     mine = Replica.objects.filter(pk=action.replica_id, state="pending").exclude(reason_message=action.why)
-    rejected = _rejected(action.rejected)
-    if not mine.update(reason_code=action.code, reason_message=action.why, reason_hint=hint, rejected=rejected):
+    if not mine.update(reason_code=action.code, reason_message=action.why, reason_hint=hint):
         return False
+    _keep(action.replica_id, action.rejected)
     _decide("placement", deployment, action.replica_id, "pending", "pending", why=action.why)
     notify.changed("replica", action.replica_id, "replica.waiting")
     return True

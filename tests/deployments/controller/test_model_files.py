@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from controlplane.catalog.models import Model, Variant
+from controlplane.deployments import selectors
 from controlplane.deployments.controller import documents, ingest, view
 from controlplane.deployments.controller.carry_out import Reconciler
 from controlplane.deployments.controller.ingest import Intake
@@ -24,6 +25,7 @@ from controlplane.lib import valkey
 from tests.deployments.controller.reporting import Reporter
 from tests.deployments.controller.running import desired
 from tests.deployments.making import make_deployment, make_node, make_replica, make_variant
+from tests.domain.fleets import reasons_of_nodes
 
 pytestmark = [pytest.mark.services, pytest.mark.django_db]
 
@@ -52,7 +54,7 @@ def settle() -> Replica:
 
 
 def reasons(row: Replica) -> dict[str, str]:
-    return {one["node"]: one["reason"] for one in row.rejected if not one["card"]}
+    return reasons_of_nodes(selectors.passed_over([row.pk])[row.pk])
 
 
 # -- what nodes are asked --------------------------------------------------------------------------------------
