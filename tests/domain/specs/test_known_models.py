@@ -58,6 +58,12 @@ PUBLISHED = {
 
 # the same as rounded on their pages, in billions
 PUBLISHED_BILLIONS = {
+    "nvidia/Llama-3_3-Nemotron-Super-49B-v1_5": 49.867, "nvidia/Llama-3_1-Nemotron-Ultra-253B-v1": 253.4,
+    "RekaAI/reka-flash-3": 20.9, "arcee-ai/Trinity-Mini": 26.1, "arcee-ai/Trinity-Nano-Preview": 6.12,
+    "upstage/solar-pro-preview-instruct": 22.1, "inclusionAI/Ling-lite-1.5": 16.8, "openbmb/MiniCPM3-4B": 4.07,
+    "LGAI-EXAONE/K-EXAONE-236B-A23B": 237, "microsoft/Phi-mini-MoE-instruct": 7.65, "ibm/PowerLM-3b": 3.51,
+    "microsoft/Phi-tiny-MoE-instruct": 3.76, "ibm-granite/granite-4.0-h-1b": 1.46, "ibm-granite/granite-4.0-1b": 1.63,
+    "skt/A.X-4.0": 71.9, "skt/A.X-4.0-Light": 7.26, "alpindale/goliath-120b": 117.75, "JackFram/llama-68m": 0.068,
     "Qwen/Qwen-7B-Chat": 7.72, "Qwen/Qwen-14B": 14.2, "Qwen/Qwen-72B-Chat": 72.3, "Qwen/CodeQwen1.5-7B-Chat": 7.25,
     "microsoft/Phi-3-small-8k-instruct": 7.39, "ibm-granite/granite-3b-code-base": 3.48,
     "ibm-granite/granite-8b-code-instruct": 8.05, "tiiuae/falcon-11B": 11.1, "01-ai/Yi-Coder-9B-Chat": 8.83,
@@ -147,7 +153,7 @@ def test_a_tune_that_is_named_otherwise_is_its_base_and_says_so(name: str) -> No
     [
         ("allenai/Llama-3.1-Tulu-3-70B", "Llama-3.1-70B"), ("scb10x/llama3.1-typhoon2-8b-instruct", "Llama-3.1-8B"),
         ("tokyotech-llm/Llama-3.3-Swallow-70B-Instruct-v0.4", "Llama-3.3-70B"),
-        ("elyza/Llama-3-ELYZA-JP-8B", "Meta-Llama-3-8B"), ("nvidia/Llama-3_3-Nemotron-Super-49B-v1", None),
+        ("elyza/Llama-3-ELYZA-JP-8B", "Meta-Llama-3-8B"), ("nvidia/Llama-3_1-Nemotron-51B-Instruct", None),
         ("acme/Llama-3.2-Vision-Foo-90B", None),
         ("acme/llama-3-8x8b-moe", None),
     ],

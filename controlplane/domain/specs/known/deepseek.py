@@ -149,5 +149,6 @@ MODELS: dict[str, Config] = {
         swa_num_key_value_heads=8, swa_head_dim=192, swa_v_head_dim=128, add_swa_attention_sink_bias=True,
         hybrid_layer_pattern=[0] + [1, 1, 1, 1, 0] + [1, 1, 1, 1, 1, 0] * 7, sliding_window=128, n_routed_experts=256,
         num_experts_per_tok=8, moe_intermediate_size=2048, first_k_dense_replace=1, max_position_embeddings=262144,
+        quantization_config=_BLOCK_FP8,
     ),
 }  # fmt: skip

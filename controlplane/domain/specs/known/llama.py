@@ -36,6 +36,7 @@ _LLAMA_4_VISION = {"model_type": "llama4_vision_model", "hidden_size": 1408, "in
 _MLLAMA_VISION = {"model_type": "mllama_vision_model", "hidden_size": 1280, "intermediate_size": 5120,
                   "num_hidden_layers": 32, "num_global_layers": 8, "patch_size": 14, "image_size": 560,
                   "vision_output_dim": 7680, "max_num_tiles": 4}  # fmt: skip
+_FP8 = {"quantization_config": {"quant_method": "fp8"}}  # the files that are published; `-BF16` says that they are not
 _LARGE_3 = row(
     "deepseek_v3", 7168, 16384, 61, 128, 128, 131072, q_lora_rank=1536, kv_lora_rank=512, qk_rope_head_dim=64,
     qk_nope_head_dim=128, v_head_dim=128, n_routed_experts=128, num_experts_per_tok=4, n_shared_experts=1,
@@ -134,16 +135,17 @@ MODELS: dict[str, Config] = {
     "Devstral-Small-2505": _SMALL_24B,
     "Devstral-Small-2507": _SMALL_24B,
     "Devstral-Small-2-24B-2512": changed(
-        _SMALL_31, text_config=changed(_SMALL_24B, model_type="ministral3", max_position_embeddings=393216)
+        _SMALL_31, text_config=changed(_SMALL_24B, model_type="ministral3", max_position_embeddings=393216), **_FP8
     ),
-    "Devstral-2-123B-2512": changed(_LARGE, vocab_size=131072, model_type="ministral3", max_position_embeddings=262144),
+    "Devstral-2-123B-2512": changed(_LARGE, vocab_size=131072, model_type="ministral3", max_position_embeddings=262144,
+                                    **_FP8),
     "Magistral-Small-2506": _SMALL_24B,
     "Magistral-Small-2507": _SMALL_24B,
     "Magistral-Small-2509": _SMALL_31,
     "Mistral-Large-2407": _LARGE,
     "Mistral-Large-2411": _LARGE,
     "Mistral-Large-3-675B": seeing("mistral3", _LARGE_3, changed(_PIXTRAL, hidden_size=1664, intermediate_size=8192,
-                                                                 num_hidden_layers=48)),
+                                                                 num_hidden_layers=48), **_FP8),
     "Mistral-Small-4-119B": seeing("mistral3", _SMALL_4, _PIXTRAL, spatial_merge_size=2),
     "Ministral-8B-2410": row("mistral", 4096, 12288, 36, 32, 8, 131072, head_dim=128, max_position_embeddings=32768),
     "Ministral-3-3B-2512": _ministral_3(3072, 9216, 26, True),
