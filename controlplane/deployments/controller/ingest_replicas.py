@@ -71,7 +71,7 @@ def _was_told(replica_id: str) -> bool:
 
 def _one(node: Node, row: Replica, seen: ReplicaObserved) -> bool:
     new = [one for one in seen.transitions if one.seq > row.observed_seq]
-    values = _columns(seen, new)
+    values = _columns(row, seen, new)
     if seen.seq < row.observed_seq:
         _forgotten(node, row, values)
     if seen.seq == row.observed_seq and seen.pid == row.pid:
@@ -97,7 +97,7 @@ def _one(node: Node, row: Replica, seen: ReplicaObserved) -> bool:
     return matters
 
 
-def _columns(seen: ReplicaObserved, new: list[Transition]) -> dict[str, Any]:
+def _columns(row: Replica, seen: ReplicaObserved, new: list[Transition]) -> dict[str, Any]:
     values: dict[str, Any] = {
         "state": seen.state,
         "state_since": to_datetime(seen.since),
@@ -109,7 +109,7 @@ def _columns(seen: ReplicaObserved, new: list[Transition]) -> dict[str, Any]:
         "attempt": seen.attempt,
         "retry_at": to_optional(seen.retry_at),
         "in_flight": seen.in_flight if 0 <= (seen.in_flight or 0) <= MOST_IN_FLIGHT else None,
-        "facts": wire.to_plain(seen.facts),
+        "facts": _facts(row, seen),
         "observed_seq": seen.seq,
     }
     if new:
@@ -117,6 +117,15 @@ def _columns(seen: ReplicaObserved, new: list[Transition]) -> dict[str, Any]:
     if seen.state == "stopped":
         values["ended_at"] = timezone.now()
     return values
+
+
+def _facts(row: Replica, seen: ReplicaObserved) -> dict[str, Any]:
+    """Returns what the engine told. How long the last start took outlives it: with one replica alone nothing else says
+    when that one is to be expected again."""
+    facts: dict[str, Any] = wire.to_plain(seen.facts)
+    if facts["start_s"] is None:
+        facts["start_s"] = row.facts.get("start_s")
+    return facts
 
 
 def clean(text: str) -> str:

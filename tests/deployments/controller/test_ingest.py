@@ -8,8 +8,9 @@ from controlplane.deployments.controller import ingest, ingest_nodes
 from controlplane.deployments.controller.ingest import Intake
 from controlplane.deployments.controller.listening import Heard
 from controlplane.deployments.models import Replica, ReplicaTransition
+from controlplane.deployments.services import start_times
 from controlplane.domain.lifecycle import Reason
-from controlplane.domain.observed import ForeignProcess
+from controlplane.domain.observed import EngineFacts, ForeignProcess
 from controlplane.fleet.models import Accelerator, Node, Reservation
 from controlplane.fleet.services import reservations
 from controlplane.journal.models import Decision, Event
@@ -115,6 +116,20 @@ def test_a_ready_replica_gets_its_address_and_history() -> None:
     assert (row.state, row.url, row.pid, row.observed_seq) == ("ready", "http://127.0.0.1:9001", 7, 3)
     assert list(row.transitions.values_list("seq", "to_state")) == [(1, "starting"), (2, "warming"), (3, "ready")]
     assert "replica.ready" in verbs()
+
+
+def test_how_long_the_last_start_took_is_known_while_the_engine_starts_again() -> None:
+    reporter = Reporter()
+    ingest.take_over(reporter.report(), NOW)
+    row = make_placed(Node.objects.get())
+    ready = make_observed(row.pk, facts=EngineFacts(start_s=30.0, weights_bytes=5))
+    ingest.take_over(reporter.report(ready), NOW)
+    again = make_observed(row.pk, "starting", seq=2, pid=8, process_started_at=NOW - 10, facts=EngineFacts())
+    ingest.take_over(reporter.report(again, reported_at=NOW), NOW)
+    row.refresh_from_db()
+    assert (row.state, row.facts["start_s"], row.facts["weights_bytes"]) == ("starting", 30.0, None)
+    expected = start_times.expected_at([row.deployment])
+    assert expected == {row.deployment.pk: pytest.approx(NOW + 20, abs=1)}
 
 
 def test_transitions_that_are_repeated_are_written_once() -> None:
