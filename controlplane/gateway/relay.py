@@ -242,12 +242,15 @@ class Relay:
             self._finish("whole")
 
     def _answer(self, error: GatewayError) -> None:
-        self._tell(error)
+        self.tell(error)
         self._finish("broken")
 
-    def _tell(self, error: GatewayError) -> None:
-        request_id = next(value for name, value in self._own_headers if name == b"x-headworks-request-id")
+    def tell(self, error: GatewayError) -> None:
+        """Answers with `error`, of which the client learns what it would of any other answer."""
+        own = dict(self._own_headers)
+        request_id = own.pop(b"x-headworks-request-id")
         self.status = error.status
+        error.headers += own.items()
         error.send(self._client, request_id.decode())
 
     def _full(self, status: int) -> GatewayError | None:
@@ -260,9 +263,8 @@ class Relay:
             said = []
         elif said:
             error.retry_after_s = None
-        error.headers = [pair for pair in self._own_headers if pair[0] != b"x-headworks-request-id"]
         error.headers += said
-        self._tell(error)
+        self.tell(error)
         self._finish("whole")
 
     def _start(self, length: int | None) -> None:

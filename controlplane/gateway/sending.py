@@ -129,7 +129,7 @@ class Sender:
                     self._was_refused(call, replica, failure)
                 return False
             if failure is not None and not relay.status:
-                failed(failure).send(call.client, call.request_id)
+                relay.tell(failed(failure))
             return True
 
     async def _connect(self, pool: Pool, replica: RoutedReplica) -> Connection:

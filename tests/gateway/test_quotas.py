@@ -226,3 +226,25 @@ async def test_errors_say_what_is_left_of_quotas_as_answers_do(start_gateway: St
         gateway = await start_gateway(make_limited(engine.url, requests_per_minute=1), valkey_server)
         answers = [await gateway.chat() for _ in range(2)]
         assert (answers[1].status, answers[1].headers["x-ratelimit-limit-requests"]) == (429, "1")
+
+
+@pytest.mark.parametrize("what", ["nothing", "no HTTP", "its end"])
+async def test_what_a_replica_fails_at_says_what_is_left_of_quotas_too(
+    start_gateway: StartGateway, valkey_server: str, what: str
+) -> None:
+    async def fail(_request: Request, peer: Peer) -> None:
+        if what == "no HTTP":
+            await peer.send(b"hello\r\n\r\n")
+        elif what == "its end":
+            died = b'{"error":{"message":"EngineCore encountered an issue.","type":"InternalServerError"}}'
+            await peer.send(head(length=len(died), status="500 Internal Server Error") + died)
+        peer.cut()
+
+    async with Engine(fail) as engine:
+        gateway = await start_gateway(make_limited(engine.url, requests_per_minute=5), valkey_server)
+        failed = await gateway.chat()
+        assert failed.status == 502
+        assert failed.headers["x-ratelimit-limit-requests"] == "5"
+        assert failed.headers["x-headworks-replica"] == "r0"
+        assert used(gateway, "requests_per_minute") == 0, "it is given back"
+        is_at_rest(gateway)
