@@ -43,3 +43,15 @@ def test_the_prediction_of_the_first_start_was_near(running_stack: RunningStack)
     error = ledger_of(running_stack, running_stack.replica()["id"])["error"]
     assert abs(error["weights_bytes"]) < 0.05
     assert abs(error["kv_cache_bytes"]) < 0.03 and abs(error["kv_cache_tokens"]) < 0.03
+
+
+def test_the_node_has_found_the_files_of_the_model_that_it_serves(running_stack: RunningStack) -> None:
+    node = running_stack.replica()["node"]
+
+    def found() -> list[dict[str, Any]]:
+        status, answer = running_stack.rest(f"/nodes/{node}/model-files")
+        assert status == 200, answer
+        return [one for one in answer["results"] if one["state"] == "present" and one["size_bytes"] > 100_000_000]
+
+    assert running_stack.wait(lambda: bool(found())), "269 MB of weights lie there"
+    assert found()[0]["location"].startswith("/") and found()[0]["looked_at"]
