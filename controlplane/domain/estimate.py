@@ -16,6 +16,7 @@ from controlplane.domain.ledger.corrections import NO_CORRECTION, Correction
 from controlplane.domain.ledger.result import Ledger
 from controlplane.domain.ledger.setup import Setup, Wishes
 from controlplane.domain.specs import architecture, fields, formats, known_models, precision
+from controlplane.domain.specs.families import encoder_decoders
 from controlplane.domain.specs.fields import Fields
 from controlplane.domain.specs.model import ModelFacts
 from controlplane.domain.specs.precision import Precision
@@ -159,6 +160,9 @@ def _model(given: Fields) -> ModelFacts:
     if described is None:
         if known is not None:
             return known
+        refused = encoder_decoders.refusal_by_name(name)
+        if refused is not None:
+            raise refused
         right = "an object with total_params, num_hidden_layers, hidden_size, num_attention_heads, head_dim …"
         if not name:
             raise given.missing("model", f"the name of a well-known model, or architecture: {right}")

@@ -51,6 +51,12 @@ class EngineRules:
         return self.generation == "V1" and self.version >= (0, 21, 0)
 
     @property
+    def keeps_latents(self) -> bool:
+        """Whether latent attention keeps its latents: from 0.7.1 on (0.7.0 is taken as that, since people write 0.7).
+        Before, keys and values were kept a head."""
+        return self.version >= (0, 7, 0)
+
+    @property
     def mla_entry_alignment_bytes(self) -> int:
         """0.7 aligned every MLA entry of the cache to 256 bytes: 1152 became 1280."""
         return 256 if (0, 7, 0) <= self.version < (0, 8, 0) else 1

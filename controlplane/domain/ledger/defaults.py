@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from controlplane.domain.footprint.cards import Card
 from controlplane.domain.footprint.engine_rules import EngineRules
-from controlplane.domain.specs.model import ModelFacts
+from controlplane.domain.specs.model import Layers, ModelFacts
 
 _USUAL_LENGTH = 32768
 # tokens of the largest image, where nothing limits it: families that take images of any size, and all others
 _ANY_SIZE_FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "qwen2_5_omni", "qwen3_omni", "gated")
 _ANY_SIZE_IMAGE_TOKENS = 16384
 _IMAGE_TOKENS = 4096
+_PADDED_HEAD = 256
 _SOUND_TOKENS = 1500  # Whisper takes 30 s at a time, padded
 
 
@@ -22,6 +23,21 @@ def limited(model: ModelFacts, rules: EngineRules) -> ModelFacts:
     if model.yarn_length_tokens is None or not rules.scales_yarn:
         return model
     return replace(model, max_position_embeddings=model.yarn_length_tokens)
+
+
+def as_kept(model: ModelFacts, rules: EngineRules, notes: list[str]) -> ModelFacts:
+    """The model with the caches that this engine keeps for it. Before 0.7.1 there were no latents: keys and values of
+    every head, padded to a width of 256 (`get_head_size` of 0.6)."""
+    if rules.keeps_latents or not model.num_attention_heads or all(layer.kind != "mla" for layer in model.layers):
+        return model
+    notes.append(f"vLLM {rules.label} keeps keys and values of every head for this model, {_PADDED_HEAD} wide.")
+    layers = tuple(
+        Layers("full", layer.count, kv_heads=model.num_attention_heads, head_dim=_PADDED_HEAD)
+        if layer.kind == "mla"
+        else layer
+        for layer in model.layers
+    )
+    return replace(model, layers=layers)
 
 
 def length(model: ModelFacts, rules: EngineRules, given: int | None, notes: list[str]) -> int:

@@ -116,7 +116,7 @@ def resolve(model: ModelFacts, precision: Precision, card: Card, rules: EngineRu
         if wishes.kv_cap_bytes is None:
             notes.append(f"gpu_memory_utilization is not given; {utilization:.2f} is the default of {rules.label}.")
     _check_batch(wishes)
-    model = defaults.limited(model, rules)
+    model = defaults.as_kept(defaults.limited(model, rules), rules, notes)
     length = defaults.length(model, rules, wishes.max_model_len, notes)
     multimodal = defaults.image_tokens(model, wishes.multimodal, notes)
     given = (wishes.max_num_seqs, wishes.max_num_batched_tokens)

@@ -20,6 +20,7 @@ from controlplane.domain.specs import quantization_config
 from controlplane.domain.specs.families import (
     defaults,
     draft,
+    encoder_decoders,
     feed_forward,
     length,
     purpose,
@@ -36,9 +37,10 @@ from controlplane.domain.specs.model import Experts, LayerRun, Layers, ModelFact
 
 _TEXT_PARTS = ("text_config", "llm_config", "language_config", "language_model_config")
 _OTHER_CACHES = (
-    "deepseek_v4", "deepseek_v41", "zamba", "zamba2", "zaya", "recurrent_gemma", "rwkv", "rwkv5", "rwkv6", "rwkv7",
+    "deepseek_v4", "deepseek_v41", "zamba", "zaya", "recurrent_gemma", "rwkv", "rwkv5", "rwkv6", "rwkv7",
     "xlstm",
-    "qwen4_exp_text", "qwen4_exp", "glm5_next_text", "glm5_next", "hy_v4", "inkling_text", "t5", "bart",
+    "qwen4_exp_text", "qwen4_exp", "glm5_next_text", "glm5_next", "hy_v4", "inkling_text", "dots3_note",
+    "longcat_flash_ngram",
 )  # fmt: skip
 _DTYPES = ("bfloat16", "float16", "float32", "bf16", "fp16", "fp32", "half", "float")
 
@@ -85,12 +87,13 @@ def _text_part(top: Fields, model_type: str) -> tuple[Fields, str]:
 
 def _check_supported(top: Fields, text_type: str) -> None:
     """Refuses what keeps something for a request that is not summed here: an answer would only look like one."""
-    if text_type in _OTHER_CACHES:
+    top.flag("is_encoder_decoder", False)
+    model_type = top.text("model_type").lower()
+    if encoder_decoders.is_one(top.values, model_type):
+        raise encoder_decoders.refusal(model_type)
+    newer = text_type == "bailing_hybrid" and any("V3" in name for name in top.texts("architectures") or [])
+    if text_type in _OTHER_CACHES or newer:
         raise top.refuse("model_type", text_type, "a family whose cache is summed here; give an architecture instead")
-    if top.flag("is_encoder_decoder", False):
-        raise top.refuse(
-            "is_encoder_decoder", True, "false: models with a decoder beside an encoder are not summed here"
-        )
 
 
 def _outer(top: Fields) -> Fields:

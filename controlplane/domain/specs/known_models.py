@@ -18,7 +18,6 @@ from controlplane.domain.specs.known import (
     aliases,
     base_lengths,
     deepseek,
-    direct,
     file_precision,
     further,
     hybrid,
@@ -28,6 +27,7 @@ from controlplane.domain.specs.known import (
     other,
     qwen,
     searched,
+    speech,
     tunes,
     wider,
     words,
@@ -57,7 +57,7 @@ def _table() -> dict[str, tuple[str, Config]]:
             key = words.key(words.own(name))
             found[key if key not in found else words.with_tunes(name)] = (name, config)
             published[name] = config
-    found.update({words.with_tunes(name): (name, {}) for name in direct.FACTS})
+    found.update({words.with_tunes(name): (name, {}) for name in speech.FACTS})
     for alias, name in aliases.ALIASES.items():
         found[words.key(words.own(alias))] = found[words.key(words.own(name))]
     for short, name in aliases.shortened(published).items():
@@ -114,8 +114,8 @@ def _find(name: str) -> ModelFacts | None:
 @cache
 def _facts(key: str) -> ModelFacts:
     name, config = _table()[key]
-    if name in direct.FACTS:
-        return direct.FACTS[name]
+    if name in speech.FACTS:
+        return speech.FACTS[name]
     facts = config_json.read(config, name=name)
     facts = replace(facts, source="table", pools=facts.pools or purpose.named_for_pooling(words.every(name)))
     missing = _TOTALS.get(name, 0) - facts.parameters

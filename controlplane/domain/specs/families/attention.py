@@ -7,6 +7,8 @@ from controlplane.domain.specs.families.shape import Shape
 from controlplane.domain.specs.fields import Fields
 from controlplane.domain.specs.model import AttentionKind, Layers
 
+_KEPT_BY_HEAD = ("minicpm3",)
+
 
 def heads(
     fields: Fields,
@@ -76,7 +78,9 @@ def latent(fields: Fields, shape: Shape, *, shared: bool = False) -> Mixer:
     """MLA (DeepSeek-V2 and after): keys and values are kept as one latent vector and one rotary key a token.
 
     The down-projections to the latents are held whole by every tensor-parallel rank, and so is the indexer of sparse
-    attention (V3.2, GLM-5), which layers that share an earlier one's choice (`shared`) lack.
+    attention (V3.2, GLM-5), which layers that share an earlier one's choice (`shared`) lack. MiniCPM3 projects the same
+    way, and engines keep its keys and values a head, values as wide as keys: it is none of the types that vLLM
+    computes in latents (`is_deepseek_mla` of 0.32).
     """
     hidden, count = shape.hidden, shape.heads
     kv_rank, rope = fields.need("kv_lora_rank"), fields.need("qk_rope_head_dim", least=0)
@@ -102,6 +106,8 @@ def latent(fields: Fields, shape: Shape, *, shared: bool = False) -> Mixer:
         indexer = query_rank * index_heads * indexer_dim + hidden * indexer_dim + hidden * index_heads
         fine += 2 * indexer_dim
     cache = Layers("mla", 1, latent_elements=kv_rank + rope, indexer_elements=indexer_dim)
+    if shape.model_type in _KEPT_BY_HEAD:
+        cache = Layers("full", 1, kv_heads=count, head_dim=nope + rope)
     return Mixer((cache,), down + up + indexer, fine, whole=down + indexer)
 
 

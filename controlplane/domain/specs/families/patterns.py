@@ -60,8 +60,12 @@ def mixers(fields: Fields, shape: Shape) -> list[Kind]:
 
 
 def _latent(fields: Fields, shape: Shape) -> list[Kind]:
-    """MLA in every layer. GLM-5.2: layers that are marked shared take an earlier layer's choice of tokens and have no
-    indexer of their own; vLLM's rule where they are not listed is every `index_topk_freq`-th."""
+    """MLA in every layer, or in the last one of each group whose others are linear (Ling and Ring 2.5). GLM-5.2: layers
+    that are marked shared take an earlier layer's choice of tokens and have no indexer of their own; vLLM's rule where
+    they are not listed is every `index_topk_freq`-th."""
+    group = fields.number("layer_group_size", most=LARGEST_LAYERS) if shape.model_type == "bailing_hybrid" else None
+    if group:
+        return [Kind("lightning" if (layer + 1) % group else "mla") for layer in range(shape.layers)]
     types = fields.texts("indexer_types")
     if types:
         if len(types) < shape.layers or set(types) - {"full", "shared"}:

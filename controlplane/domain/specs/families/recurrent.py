@@ -16,7 +16,7 @@ def mamba2(fields: Fields, shape: Shape) -> Mixer:
     """Selective state space with scalar decay a head (Mamba 2)."""
     hidden = shape.hidden
     state = fields.need("ssm_state_size", "mamba_d_state", "state_size")
-    groups = fields.number("n_groups", "mamba_n_groups", "mamba_num_groups") or 1
+    groups = fields.number("n_groups", "mamba_n_groups", "mamba_num_groups", "mamba_ngroups") or 1
     head_dim, count, inner = _mamba2_heads(fields, hidden)
     kernel = fields.number("conv_kernel", "mamba_d_conv") or 4
     conv_width = inner + 2 * groups * state
@@ -34,13 +34,13 @@ def mamba2(fields: Fields, shape: Shape) -> Mixer:
 
 def _mamba2_heads(fields: Fields, hidden: int) -> tuple[int, int, int]:
     """Width of a head, number of heads, inner width."""
-    count = fields.number("mamba_num_heads", "mamba_n_heads", "num_heads")
+    count = fields.number("mamba_num_heads", "mamba_n_heads", "n_mamba_heads", "num_heads")
     inner = fields.number("mamba_d_ssm", "mamba_intermediate")
     if inner is None:
         expand = fields.ratio("mamba_expand", "expand") or 2.0
         inner = int(expand * hidden)
-    _, given = fields.raw("mamba_head_dim", "mamba_d_head")
-    head_dim = None if given == "auto" else fields.number("mamba_head_dim", "mamba_d_head")
+    _, given = fields.raw("mamba_head_dim", "mamba_d_head", "mamba_headdim")
+    head_dim = None if given == "auto" else fields.number("mamba_head_dim", "mamba_d_head", "mamba_headdim")
     if count is None and head_dim is None:
         head_dim = fields.number("head_dim") or 64
     if count is None:
@@ -103,10 +103,13 @@ def kimi_delta(fields: Fields, shape: Shape) -> Mixer:
 
 
 def lightning(fields: Fields, shape: Shape) -> Mixer:
-    """Lightning attention (MiniMax-01): linear attention with a matrix a head as its state, an output gate, a norm."""
-    inner = shape.heads * shape.head_dim
+    """Lightning attention (MiniMax-01, Ling 2.5): linear attention with a matrix a head as its state, an output gate
+    and a norm."""
+    # beside latent attention `shape.head_dim` is that of its queries
+    width = (fields.number("head_dim") or shape.hidden // shape.heads) if fields.has("kv_lora_rank") else shape.head_dim
+    inner = shape.heads * width
     projections = shape.hidden * 3 * inner + shape.hidden * inner + inner * shape.hidden
-    kept = StateShape(0, shape.heads * shape.head_dim * shape.head_dim, _ssm_bytes(fields, shape))
+    kept = StateShape(0, inner * width, _ssm_bytes(fields, shape))
     return Mixer((Layers("linear", 1, state=kept),), projections, inner)
 
 

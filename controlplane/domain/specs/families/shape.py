@@ -22,6 +22,7 @@ EXPERTS_ACTIVE = ("num_experts_per_tok", "num_experts_per_token", "experts_per_t
                   "top_k_experts")  # fmt: skip
 
 # model types of which older config.json files leave fields out that the published code fills in
+_TWICE_AS_WIDE = ("zamba2",)  # attention over a layer's state beside the embedding
 _ONE_KV_HEAD = ("gpt_bigcode",)
 _FOUR_TIMES_HIDDEN = ("gpt2", "gpt_bigcode", "gpt_neox", "gptj", "bloom", "mpt", "falcon", "refinedweb", "phi")
 
@@ -60,6 +61,8 @@ def read(fields: Fields, model_type: str) -> Shape:
         if hidden % heads and not fields.has("qk_nope_head_dim", "linear_attn_config"):
             raise fields.refuse(HEADS[0], heads, f"a divisor of hidden_size ({hidden}), or head_dim given beside it")
         head_dim = hidden // heads
+    if heads and model_type in _TWICE_AS_WIDE:
+        head_dim = 2 * hidden // heads
     if fields.has("kv_lora_rank"):  # a query of latent attention: the part without positions and the part with them
         latent = (fields.number("qk_nope_head_dim", least=0) or 0) + (fields.number("qk_rope_head_dim", least=0) or 0)
         head_dim = latent or head_dim

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from controlplane.domain.specs.families import attention, feed_forward, gemma, patterns, pruned, recurrent
+from controlplane.domain.specs.families import attention, feed_forward, gemma, patterns, pruned, recurrent, zamba2
 from controlplane.domain.specs.families.block import NO_MIXER, Block, FeedForward, Mixer
 from controlplane.domain.specs.families.patterns import Kind
 from controlplane.domain.specs.families.shape import Shape
@@ -47,6 +47,8 @@ def read(fields: Fields, shape: Shape) -> TextModel:
     if shape.model_type in gemma.MODEL_TYPES:
         blocks, extra, fine, lookup = gemma.blocks(fields, shape)
         return TextModel(blocks, extra, fine + shape.norm, lookup)
+    if shape.model_type == zamba2.MODEL_TYPE:
+        return TextModel(zamba2.blocks(fields, shape), fine_extra=shape.norm)
     if fields.has("block_configs"):
         return TextModel(pruned.blocks(fields, shape), fine_extra=shape.norm)
     kinds = patterns.mixers(fields, shape)
@@ -130,7 +132,7 @@ def _norms(fields: Fields, shape: Shape) -> int:
 
 def _mixer(fields: Fields, shape: Shape, kind: Kind) -> Mixer:
     if kind.name == "full":
-        return attention.heads(fields, shape, value_head_dim=fields.number("v_head_dim"))
+        return attention.heads(fields, shape, value_head_dim=fields.number("v_head_dim", least=0) or None)
     if kind.name == "encoder":
         return attention.heads(fields, shape, kind="encoder")
     if kind.name == "sliding":

@@ -55,7 +55,7 @@ TRAITS: dict[str, Traits] = {
             "granite_swa",
             "minicpm", "minicpm3", "nemotron-nas", "hunyuan", "vaultgemma", "helium", "teleflm", "mamba", "mamba2",
             "falcon_mamba",
-            "pixtral", "youtu", "phi4_multimodal", "kimi_vl",
+            "pixtral", "zamba2", "youtu", "phi4_multimodal", "kimi_vl",
         ),
         LLAMA,
     ),

@@ -1,4 +1,4 @@
-"""Models with recurrent states: Nemotron, Granite 4, Falcon-H1, Jamba, MiniMax, LFM2, Bamba."""
+"""Models with recurrent states: Nemotron, Granite 4, Falcon-H1, Jamba, MiniMax, LFM2, Bamba, Zamba2."""
 
 # ruff: noqa: PLR0917 - a line of the table gives widths in the order in which papers do
 from __future__ import annotations
@@ -51,6 +51,14 @@ _JAMBA = {"attn_layer_period": 8, "attn_layer_offset": 4, "expert_layer_period":
           "num_experts": 16, "num_experts_per_tok": 2, "mamba_d_state": 16, "mamba_d_conv": 4, "mamba_expand": 2,
           "max_position_embeddings": 262144}  # fmt: skip
 
+
+def _zamba_2(hidden: int, layers: int, hybrids: list[int], blocks: int, state: int, groups: int, heads: int,
+             **more: object) -> Config:  # fmt: skip
+    return row("zamba2", hidden, 4 * hidden, layers, 32, 32, 32000, mamba_d_state=state, mamba_ngroups=groups,
+               n_mamba_heads=heads, hybrid_layer_ids=hybrids, num_mem_blocks=blocks, adapter_rank=128,
+               max_position_embeddings=4096, **_TIED | more)  # fmt: skip
+
+
 _STEP_FLASH = row(
     "step3p5", 4096, 11264, 45, 64, 8, 128896, head_dim=128, sliding_window=512, swa_num_attention_heads=96,
     layer_types=["sliding_attention" if layer % 4 else "full_attention" for layer in range(45)], num_experts=288,
@@ -93,6 +101,9 @@ MODELS: dict[str, Config] = {
                                 **_TIED | _128K),
     "granite-3.1-3b-a800m": row("granitemoe", 1536, 512, 32, 24, 8, 49155, num_local_experts=40, num_experts_per_tok=8,
                                 **_TIED | _128K),
+    "Zamba2-1.2B": _zamba_2(2048, 38, list(range(5, 38, 6)), 1, 128, 1, 64, use_shared_attention_adapter=True),
+    "Zamba2-2.7B": _zamba_2(2560, 54, [6, 12, 18, 24, 30, 36, 42, 47, 51], 2, 64, 1, 80),
+    "Zamba2-7B": _zamba_2(3584, 81, [6, *range(11, 81, 6)], 2, 64, 2, 112),
     "Bamba-9B": row(
         "bamba", 4096, 14336, 32, 32, 8, 128256, attn_layer_indices=[9, 18, 27], mamba_n_heads=128, mamba_d_head=64,
         mamba_d_state=128, mamba_n_groups=1, mamba_d_conv=4, mamba_expand=2, max_position_embeddings=262144,

@@ -1,4 +1,4 @@
-"""Whisper in its sizes, by name alone."""
+"""Whisper in its sizes, by name alone: facts themselves, counted from published code."""
 
 from __future__ import annotations
 
