@@ -14,6 +14,7 @@ from controlplane.domain.admission.policy import TenantShare
 from controlplane.domain.admission.tiers import Tier
 from controlplane.domain.degradation import Ladder
 from controlplane.domain.quotas.quota import Price, Quota
+from controlplane.domain.sequence_kv import SequenceKv
 
 SNAPSHOT_SCHEMA = 1
 SNAPSHOT_MAX_AGE_S = 24 * 3600.0
@@ -30,9 +31,10 @@ COOL_DOWN_MOST_S = 30.0
 class RoutedReplica:
     """A replica that is `ready`. `key` is sent to it as bearer token; `model` is the name the engine knows.
 
-    `kv_capacity_tokens` is what its engine said of its KV cache, `max_num_seqs` how many requests it runs at once,
-    `max_model_len` how many tokens each may have, prompt and answer; None = not known. `takes_priority`: it orders what
-    waits in it by each request's `priority`.
+    `kv_capacity_tokens` is what its engine said of its KV cache, in tokens as all its layers keep them, `sequence_kv`
+    what a sequence holds of it, `max_num_seqs` how many requests it runs at once, `max_model_len` how many tokens each
+    may have, prompt and answer; None = not known. `takes_priority`: it orders what waits in it by each request's
+    `priority`.
     """
 
     id: str
@@ -45,6 +47,7 @@ class RoutedReplica:
     engine_version: str = ""
     takes_priority: bool = False
     max_model_len: int | None = None
+    sequence_kv: SequenceKv | None = None  # None = each token is held alike
     takes_salt: bool = False  # an endpoint of somebody else's of which is known that it is vLLM
 
 

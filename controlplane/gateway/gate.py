@@ -31,6 +31,7 @@ from controlplane.domain.admission.ticket import Answer, Dispatch, Queued, Refus
 from controlplane.domain.admission.tiers import INTERACTIVE, STANDARD, Tier, longest_wait_s
 from controlplane.domain.degradation import Ladder
 from controlplane.domain.routing import RoutedDeployment, RoutedReplica
+from controlplane.domain.sequence_kv import SequenceKv
 from controlplane.domain.tier_degradation import TierLadders
 from controlplane.gateway.asks import Ask
 from controlplane.gateway.errors import GatewayError
@@ -92,6 +93,7 @@ class Gate:
         self._steering = self._salted = frozenset[str]()  # fields that are ours; paths that get the tenant's salt
         self._salts: dict[str, msgspec.Raw] = {}  # tenant id -> its salt as JSON
         self._affine = False  # whether there is a choice at all
+        self._sequence_kv: SequenceKv | None = None
 
     # -- replicas ----------------------------------------------------------------------------------------------------
 
@@ -107,6 +109,7 @@ class Gate:
         self.targets = {one.id: Target(one, pools[one.id]) for one in deployment.replicas}
         self._ttft_target_s, self.tpot_target_s = deployment.ttft_target_s, deployment.tpot_target_s
         self._affine = len(self.targets) > 1
+        self._sequence_kv = next((one.sequence_kv for one in deployment.replicas if one.sequence_kv is not None), None)
         lengths = [one.max_model_len or one.kv_capacity_tokens or 0 for one in deployment.replicas]
         self.sizes.context_tokens = max(lengths, default=self.sizes.context_tokens)
         for gone in [one for one in self.seats if one not in self.targets]:
@@ -145,7 +148,7 @@ class Gate:
         counts = {replica_id: self.seats[replica_id].now for replica_id in self.targets}
         capacity = {one: target.replica.kv_capacity_tokens for one, target in self.targets.items()}
         held = self.caches.added_to(self._elsewhere)
-        self._deliver(self.admission.set_replicas(counts, capacity, now, held))
+        self._deliver(self.admission.set_replicas(counts, capacity, now, held, self._sequence_kv))
 
     def close(self, now: float) -> None:
         """The deployment has left the snapshot: nothing new, and whoever waits is told."""
@@ -200,7 +203,7 @@ class Gate:
         """Returns the ticket of a request; raises GatewayError 400 for one that asks for too many answers."""
         tier = self.tier_of(tier)
         serving, (rules, ttft_s) = self.admission.serving, self._waits[tier]
-        prompt, output, sequences, sure = self.sizes.of(ask, tenant, serving.largest)
+        prompt, output, sequences, sure = self.sizes.of(ask, tenant, serving.longest_tokens)
         wait_until = now + longest_wait_s(rules, ttft_s, serving.prefill.high_s(prompt) if ttft_s else 0.0)
         affinity = ask.affinity(tenant, AFFINITY_BYTES) if self._affine else ""
         number = str(next(TICKET_NUMBERS))

@@ -147,7 +147,7 @@ class Gates:
     @staticmethod
     def _grow(live: Live, reached: int) -> None:
         gate, ticket = live.gate, live.ticket
-        held_output = ticket.held_tokens - ticket.prompt_tokens
+        held_output = ticket.covered_tokens - ticket.prompt_tokens
         if reached < held_output:
             return
         wanted = next_step(held_output, reached)
@@ -166,7 +166,7 @@ class Gates:
         long as the longest that there can be, unless its client or its engine limits it."""
         gate = live.gate
         tier = gate.admission.policy.tiers[live.ticket.tier]
-        tokens = max(live.ticket.tokens, live.ticket.held_tokens, LIMIT_TOKENS_LEAST)
+        tokens = max(live.ticket.tokens, live.ticket.covered_tokens, LIMIT_TOKENS_LEAST)
         if not live.wants_stream and gate.sizes.may_go_on(live.ask):
             tokens = max(tokens, gate.sizes.context_tokens)
         live.ends_at = live.arrived_at + total_limit_s(tier, tokens)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from controlplane.domain.admission.policy import Policy
@@ -35,10 +36,12 @@ def limits_of(
     if not tells(replica):
         return SeatLimits(min(16, knee or 16), knee or UNKNOWN_CEILING)
     most = replica.max_num_seqs or USUAL_MAX_NUM_SEQS
+    mean = mean_tokens or UNKNOWN_MEAN_TOKENS
+    kept = replica.sequence_kv
     limits = SeatLimits.of(
         knee=None,
         kv_tokens=replica.kv_capacity_tokens,
-        mean_tokens=mean_tokens or UNKNOWN_MEAN_TOKENS,
+        mean_tokens=mean if kept is None else kept.held_tokens(math.ceil(mean)),
         max_num_seqs=most,
     )
     floor, ceiling = limits.floor, limits.ceiling

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from controlplane.catalog.models import Model, Variant
 from controlplane.deployments import selectors
-from controlplane.deployments.controller import ingest
+from controlplane.deployments.controller import documents, ingest
 from controlplane.deployments.controller.carry_out import Reconciler
 from controlplane.deployments.models import LedgerRow, Replica
 from controlplane.deployments.services import deployments, history, ledgers, mean_request, model_facts, predictions
@@ -341,6 +341,33 @@ def test_a_ready_engine_is_compared_and_teaches_the_next_prediction(tmp_path: Pa
     assert third.correction["weights_ratio"] == 1.0  # what differs by less than the log's last digit teaches nothing
     assert third.correction["sentence"].startswith("Corrected by 1 measured start:")
     assert third.correction["sentence"] in third.assumptions
+
+
+WINDOWED = {
+    "architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "hidden_size": 128, "intermediate_size": 256,
+    "num_hidden_layers": 12, "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 32,
+    "max_position_embeddings": 8192, "vocab_size": 49152, "sliding_window": 256, "torch_dtype": "bfloat16",
+    "layer_types": (["sliding_attention"] * 5 + ["full_attention"]) * 2,
+}  # fmt: skip
+
+
+def test_of_a_hybrid_the_blocks_that_its_engine_made_are_the_capacity(tmp_path: Path) -> None:
+    """What vLLM 0.32 on CPU told of exactly this model: 1,542,732 tokens, of which it carries less than a half."""
+    make_node()
+    path = make_files(tmp_path / "windowed", WINDOWED)
+    Variant.objects.update_or_create(model=Model.objects.create(name="smollm2"), name="bf16", defaults={"path": path})
+    make_deployment(settings={"max_model_len": 4096})
+    settle()
+    replica = Replica.objects.get()
+    labels = {"num_gpu_blocks": "32768", "block_size": "128", "kv_cache_size_tokens": "1542732"}
+    facts = EngineFacts("0.32.0", start_s=20.0, kv_cache_tokens=1_542_732, cache_config=labels)
+    ingest.take_over(Reporter().report(make_observed(replica.pk, facts=facts)), time.time())
+    row = LedgerRow.objects.get(replica=replica.pk)
+    assert row.measured["kv_cache_tokens"] == 1_542_732
+    assert row.measured["capacity_tokens"] == pytest.approx(32_768 * 128 / 6, rel=0.03)
+    (routed,) = documents.build_snapshot(time.time()).content.deployments["chat"].replicas
+    assert routed.sequence_kv is not None and routed.sequence_kv.window_tokens == 256
+    assert routed.kv_capacity_tokens == row.measured["capacity_tokens"]
 
 
 def test_engines_that_say_nothing_leave_the_ledger_open() -> None:

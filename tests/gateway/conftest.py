@@ -9,10 +9,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import pytest
 import uvloop
 
 from controlplane.domain.routing import SNAPSHOT_SCHEMA, RoutedDeployment, RoutedKey, RoutedReplica, RoutingSnapshot
+from controlplane.domain.usage import UsageRow
 from controlplane.gateway.process import Process
 from controlplane.gateway.server import Server
 from controlplane.gateway.settings import GatewaySettings, read_networks
@@ -112,6 +114,16 @@ class Running:
 
     async def chat(self, **fields: object) -> Answer:
         return await self.ask({"model": "chat", "messages": [], **fields})
+
+    def usage(self) -> list[UsageRow]:
+        """What was used, wherever it stands by now: each second it is taken from the meter to be delivered."""
+        rows = [
+            UsageRow(*address, used.requests, used.errors, used.prompt_tokens, used.completion_tokens)
+            for address, used in self.process.meter.usage.items()
+        ]
+        for batch in self.process.outbox._owed():
+            rows += msgspec.json.decode(batch.encoded, type=list[UsageRow])
+        return rows
 
     async def until_idle(self) -> None:
         """Returns when nothing is in flight any more."""

@@ -12,6 +12,7 @@ import pytest
 
 from controlplane.domain.admission.breaker import FAILURES_IN_A_ROW
 from controlplane.domain.routing import RoutedDeployment, RoutedKey
+from controlplane.domain.sequence_kv import SequenceKv
 from controlplane.gateway.gate import Gate
 from controlplane.gateway.signals import EngineSample
 from controlplane.lib.ids import secret_hash
@@ -266,6 +267,30 @@ async def test_a_stream_that_grows_beyond_its_estimate_holds_more_and_is_never_c
         got = await task
         await gateway.until_idle()
     assert got.body.count(b"data:") == 601
+    is_at_rest(gateway)
+
+
+async def test_a_stream_of_a_model_with_windows_holds_what_its_layers_keep(start_gateway: StartGateway) -> None:
+    more = asyncio.Event()
+
+    async def long(_: Request, peer: Peer) -> None:
+        await peer.send(STREAM_HEAD, chunk(event() * 600))
+        await more.wait()
+        await peer.send(chunk(DONE), LAST_CHUNK)
+
+    async with Engine(long) as engine:
+        deployment = make_seats(engine.url, seats=8, tokens=600)
+        replica = replace(deployment.replicas[0], sequence_kv=SequenceKv(64, 0.125, 10))
+        gateway = await start_gateway(make_snapshot(replace(deployment, replicas=(replica,))))
+        task = asyncio.create_task(gateway.chat(stream=True))
+        gate = gate_of(gateway)
+        await until(lambda: any(one.covered_tokens > 600 for one in gate.admission.seated.values()))
+        (ticket,) = gate.admission.seated.values()
+        assert ticket.held_tokens == 10 + 64 + (ticket.covered_tokens - 64) // 8
+        assert not gate.overbooked
+        more.set()
+        await task
+        await gateway.until_idle()
     is_at_rest(gateway)
 
 

@@ -124,7 +124,7 @@ async def test_a_failure_of_a_replica_goes_to_another(
         assert (len(bad.requests), len(good.requests)) == (1, 1)
         assert meter.answers == {("chat", 200): 1}
         assert meter.sent_elsewhere == {("chat", "r0", why): 1}
-        (used,) = meter.usage.values()
+        (used,) = gateway.usage()
         assert (used.requests, used.errors, used.prompt_tokens) == (1, 0, 7)
         told = (await gateway.get("/metrics")).body.decode()
         assert f'replica="r0",reason="{why}"}} 1' in told

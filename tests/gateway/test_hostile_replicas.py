@@ -97,7 +97,7 @@ async def test_an_impossible_usage_is_not_counted(start_gateway: StartGateway, c
         gateway = await start_gateway(make_snapshot(make_deployment(engine.url)))
         assert (await gateway.chat(stream=stream)).status == 200
         await gateway.until_idle()
-    (used,) = gateway.process.meter.usage.values()
+    (used,) = gateway.usage()
     assert 0 < used.prompt_tokens < 20, "as it was estimated"
     assert 0 <= used.completion_tokens <= 4 if stream else used.completion_tokens == FIRST_OUTPUT_TOKENS
 

@@ -94,8 +94,7 @@ async def test_requests_go_to_another_deployment_that_the_key_may_use(start_gate
         assert (await degraded(gateway, 2, OPTS_OUT)).status == 200
         assert len(engine.requests) == 1
         await gateway.until_idle()
-        used = gateway.process.meter.usage
-        assert {address[3] for address in used} == {"small", "chat"}, "it counts where it was answered"
+        assert {one.deployment for one in gateway.usage()} == {"small", "chat"}, "it counts where it was answered"
     is_at_rest(gateway)
 
 

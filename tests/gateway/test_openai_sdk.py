@@ -131,7 +131,7 @@ async def test_embeddings_as_numbers_and_packed(start_gateway: StartGateway, enc
             assert got.data[0].embedding == vector
         assert got.usage.prompt_tokens == 4
         await gateway.until_idle()
-        (used,) = gateway.process.meter.usage.values()
+        (used,) = gateway.usage()
         assert used.prompt_tokens == 4
 
 

@@ -8,8 +8,8 @@ import json
 import pytest
 
 from controlplane.domain.quotas.quota import Quota
+from controlplane.domain.usage import UsageRow
 from controlplane.gateway import plain_answer
-from controlplane.gateway.metering import Used
 from tests.gateway.conftest import Running, StartGateway, make_deployment, make_request, make_snapshot, until
 from tests.gateway.engine import Engine, Peer, Request, Script, head
 
@@ -25,8 +25,8 @@ def make_script(body: bytes, more: bytes = b"", kind: str = "application/json") 
     return say
 
 
-def used(gateway: Running) -> Used:
-    (one,) = gateway.process.meter.usage.values()
+def used(gateway: Running) -> UsageRow:
+    (one,) = gateway.usage()
     return one
 
 

@@ -29,6 +29,7 @@ from controlplane.domain.routing import (
     RoutedReplica,
     RoutingSnapshot,
 )
+from controlplane.domain.sequence_kv import SequenceKv
 from controlplane.fleet.models import Node
 from controlplane.lib import wire
 from engine_adapters import registry
@@ -59,7 +60,8 @@ def build_snapshot(now: float) -> Snapshot:
     ready: dict[int, list[Replica]] = defaultdict(list)
     rows = Replica.objects.filter(ended_at=None, goal="run", state="ready").order_by("created_at", "pk")
     rows = rows.only("deployment", "revision", "node", "state", "goal", "url", "key", "facts")
-    for row in rows.annotate(predicted=_of_ledger("predicted"), ceiling=_of_ledger("concurrency_ceiling")):
+    rows = rows.annotate(predicted=_of_ledger("predicted"), measured=_of_ledger("measured"))
+    for row in rows.annotate(ceiling=_of_ledger("concurrency_ceiling")):
         if reconcile.is_routed(row.state, row.goal, _silent_s(nodes.get(row.node_id or 0), now)):
             ready[row.deployment_id].append(row)
     deployments: dict[str, RoutedDeployment] = {}
@@ -197,6 +199,7 @@ def _routed(row: Replica, deployment: Deployment, spec: Mapping[str, Any], node:
         max_num_seqs=_times(copies, seats),
         engine_version=str(row.facts.get("engine_version") or ""),
         takes_priority=takes_priority,
+        sequence_kv=_sequence_kv(row),
         max_model_len=_positive(settings.get("max_model_len")) or _positive(_predicted(row).get("max_model_len")),
     )
 
@@ -204,16 +207,25 @@ def _routed(row: Replica, deployment: Deployment, spec: Mapping[str, Any], node:
 def _room(row: Replica, settings: Mapping[str, Any]) -> tuple[int | None, int | None]:
     """Tokens of one copy's cache and its seats: as the engine told and the settings say, else as the ledger predicted.
 
-    A hybrid's predicted tokens are no capacity: its seats are bounded by the ledger's ceiling instead.
+    Where layers keep different things the tokens that an engine tells are no capacity: its blocks are, as the ledger
+    has counted them.
     """
     predicted = _predicted(row)
     tokens = _positive(row.facts.get("kv_cache_tokens")) or _positive(predicted.get("capacity_tokens"))
+    if _sequence_kv(row) is not None:
+        seen: Mapping[str, Any] = getattr(row, "measured", None) or {}
+        tokens = _positive(seen.get("capacity_tokens")) or _positive(predicted.get("capacity_tokens"))
     seats = _positive(settings.get("max_num_seqs")) or _positive(predicted.get("max_num_seqs"))
     ceiling = _positive(getattr(row, "ceiling", None))
     if tokens is None and ceiling is not None:
         each = max(1, ceiling // (_positive(settings.get("data_parallel_size")) or 1))  # the row's is of all copies
         seats = each if seats is None else min(seats, each)
     return tokens, seats
+
+
+def _sequence_kv(row: Replica) -> SequenceKv | None:
+    kept = _predicted(row).get("sequence_kv")
+    return wire.from_plain(kept, SequenceKv) if isinstance(kept, Mapping) else None
 
 
 def _predicted(row: Replica) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from django.utils import timezone
 from controlplane.deployments.models import Deployment, LedgerRow, Replica, Revision
 from controlplane.deployments.services import ledgers, mean_request, starts
 from controlplane.deployments.services.ledgers import Known
-from controlplane.domain.ledger import advice, measured, one_request
+from controlplane.domain.ledger import advice, carried, measured, one_request
 from controlplane.domain.ledger.corrections import Comparison, CorrectionKey
 from controlplane.domain.ledger.measured import Measured
 from controlplane.domain.ledger.result import Ledger
@@ -60,7 +60,7 @@ def shown(ledger: Ledger) -> dict[str, Any]:
         "total_bytes": ledger.budget.total_bytes,
         "requested_bytes": ledger.budget.requested_bytes,
     }
-    parts = ledger.budget.parts
+    parts, carrying = ledger.budget.parts, ledger.carried
     if ledger.setup.card.is_cpu:
         of_card = dict.fromkeys(of_card)
         parts = tuple(part for part in parts if part.name in ("weights", "adapters", "kv_cache"))
@@ -69,7 +69,9 @@ def shown(ledger: Ledger) -> dict[str, Any]:
         "weights_bytes": ledger.budget.weights_bytes + ledger.budget.adapter_bytes,
         "kv_cache_bytes": ledger.available_bytes,
         "kv_cache_tokens": ledger.tokens,
-        "capacity_tokens": None if ledger.layout.hybrid else ledger.tokens,  # a hybrid's number counts no capacity
+        # a hybrid's own number counts no capacity
+        "capacity_tokens": (carrying.capacity_tokens if carrying else None) if ledger.layout.hybrid else ledger.tokens,
+        "sequence_kv": asdict(carrying.sequence) if carrying else None,
         "gpu_blocks": ledger.blocks,
         "kv_bytes_per_token": round(ledger.kv_bytes_per_token, 2),
         "needed_bytes": ledger.needed_bytes,
@@ -127,6 +129,9 @@ def _compare(kept: LedgerRow, found: Known, seen: Measured) -> None:
     kept.error = {
         name: round(value / predicted[name] - 1, 6) for name, value in mine.items() if value and predicted.get(name)
     }
+    carrying = carried.of(found.ledger.layout, measured.pool_blocks(found.ledger, seen))
+    if carrying is not None:
+        mine["capacity_tokens"] = carrying.capacity_tokens
     kept.measured |= {name: value for name, value in mine.items() if value is not None}
     kept.uncorrected = asdict(_agreeing(measured.comparison(found.uncorrected, seen)))
 

@@ -25,6 +25,7 @@ from controlplane.domain.admission.refusing import Refusing
 from controlplane.domain.admission.serving import NOTHING_ELSEWHERE, Serving
 from controlplane.domain.admission.tenants import Tenants
 from controlplane.domain.admission.ticket import Answer, Dispatch, Queued, Ticket
+from controlplane.domain.sequence_kv import SequenceKv
 
 TRIED_MOST = 16  # tenants of a tier, when the first ones are too large for what is free
 HOLDS_UP_FROM = 0.5  # of its patience: a large request holds up its own tier from then on
@@ -131,7 +132,7 @@ class Admission:
         if ticket is None:
             return 0
         ledger = self.places[ticket.replica_id].ledger
-        change, ticket.held_tokens = tokens - ticket.held_tokens, tokens
+        change = self.serving.grown(ticket, tokens)
         ledger.add(ticket.tier, change)
         self.tenants.grew(ticket.tenant, change)
         return ledger.over_tokens
@@ -144,10 +145,13 @@ class Admission:
         capacity_tokens: Mapping[str, int | None],
         now: float,
         elsewhere: Mapping[str, tuple[int, int]] = NOTHING_ELSEWHERE,
+        sequence_kv: SequenceKv | None = None,
     ) -> list[Answer]:
         """Takes over which replicas are ready, with their seats and KV capacity. One that is gone from the list gets
         nothing new and is forgotten when its last request has ended. `elsewhere` is what other gateway processes hold
-        in them: (requests, KV tokens)."""
+        in them: (requests, KV tokens). `sequence_kv` says what a sequence holds where not each token is held alike; who
+        runs keeps what it has."""
+        self.serving.sequence_kv = sequence_kv
         self.serving.set(seats, capacity_tokens, now, elsewhere)
         return self.fill(now)
 

@@ -99,7 +99,7 @@ class Refusing:
 
     def never_fits(self, ticket: Ticket, now: float) -> Refusal:
         """Not even an empty replica holds what it needs."""
-        prompt, most = ticket.prompt_tokens, f"a KV cache of {self._serving.largest} tokens"
+        prompt, most = ticket.prompt_tokens, f"a KV cache of {self._serving.longest_tokens} tokens"
         if ticket.sequences == 1:
             return self.refuse(ticket, "too_long", f"The prompt of about {prompt} tokens is longer than {most}.", now)
         why = (

@@ -13,6 +13,7 @@ from controlplane.domain.admission import place as placing
 from controlplane.domain.admission.pace import Prefill
 from controlplane.domain.admission.place import Place
 from controlplane.domain.admission.ticket import Ticket
+from controlplane.domain.sequence_kv import SequenceKv
 
 MOST_SESSIONS = 4096
 NOTHING_ELSEWHERE: Mapping[str, tuple[int, int]] = {}
@@ -31,6 +32,7 @@ class Serving:
         "prefill",
         "prefill_ahead_s",
         "seats",
+        "sequence_kv",
         "settled_at",
         "taken",
     )
@@ -41,6 +43,7 @@ class Serving:
         self.prefill_ahead_s = math.inf  # no replica gets so many prompts at once that they take it longer than this
         self.count = 0
         self.seats = 0
+        self.sequence_kv: SequenceKv | None = None  # of its model; None = each token is held alike
         self.taken = 0
         self.largest: int | None = None  # KV tokens of the largest replica
         self.kv_tokens: int | None = None  # of all
@@ -93,7 +96,7 @@ class Serving:
         """Returns where a request goes, None when no replica has a seat and the tokens; `is_alone` = no other tier
         waits."""
         wanted = self._sessions.get(ticket.affinity, "") if ticket.affinity else ""
-        tokens = ticket.prompt_tokens + ticket.output_tokens
+        tokens = self.kv_of(ticket)
         places: Iterable[Place] = self.places.values()
         if ticket.avoid:
             places = [one for one in places if one.id != ticket.avoid]
@@ -123,11 +126,34 @@ class Serving:
     def never_fits(self, ticket: Ticket) -> bool:
         """Whether even an empty replica, the largest, could not hold what a request is sure to need."""
         capacity = self.largest
-        return capacity is not None and (ticket.prompt_tokens > capacity or ticket.sure_tokens > capacity)
+        if capacity is None:
+            return False
+        sure = ticket.sure_tokens if ticket.sure_tokens > ticket.prompt_tokens else ticket.prompt_tokens
+        return (sure if self.sequence_kv is None else self.sequence_kv.held_tokens(sure, ticket.sequences)) > capacity
+
+    @property
+    def longest_tokens(self) -> int | None:
+        """The longest request that the largest replica holds; None = not known."""
+        if self.largest is None or self.sequence_kv is None:
+            return self.largest
+        return self.sequence_kv.longest_tokens(self.largest)
+
+    def kv_of(self, ticket: Ticket) -> int:
+        """Returns the KV tokens that a request needs for its prompt and its output."""
+        tokens = ticket.prompt_tokens + ticket.output_tokens
+        return tokens if self.sequence_kv is None else self.sequence_kv.held_tokens(tokens, ticket.sequences)
+
+    def grown(self, ticket: Ticket, tokens: int) -> int:
+        """Lets a seated request have so many tokens, prompt and output, and returns by how many it holds more now."""
+        before = ticket.held_tokens
+        ticket.covered_tokens = tokens
+        kept = self.sequence_kv
+        ticket.held_tokens = tokens if kept is None else kept.held_tokens(tokens, ticket.sequences)
+        return ticket.held_tokens - before
 
     def take(self, ticket: Ticket, place: Place, now: float) -> int:
         """Seats a request and returns the KV tokens that it holds from now on."""
-        tokens = placing.at_most(ticket.prompt_tokens + ticket.output_tokens, place)
+        tokens = placing.at_most(self.kv_of(ticket), place)
         seats = ticket.held_seats = 1 if ticket.sequences == 1 else placing.seats_for(ticket.sequences, place)
         place.running += seats
         self.taken += seats
@@ -136,6 +162,7 @@ class Serving:
             place.prefilled_at = max(now, place.prefilled_at) + self.prefill.slope_s * ticket.prompt_tokens
         place.ledger.add(ticket.tier, tokens)
         ticket.replica_id, ticket.held_tokens = place.id, tokens
+        ticket.covered_tokens = tokens if self.sequence_kv is None else ticket.prompt_tokens + ticket.output_tokens
         if ticket.affinity:
             self._sessions.pop(ticket.affinity, None)
             self._sessions[ticket.affinity] = place.id
@@ -161,15 +188,18 @@ class Serving:
 
     def lacks_tier_share(self, ticket: Ticket, tier_share: float, *, is_alone: bool) -> bool:
         """Whether a request would have to wait for its tier's share of the KV cache, however empty the cache itself."""
-        return tier_share < 1.0 and not any(
-            place.ledger.is_in_share(ticket.tier, placing.at_most(ticket.tokens, place), tier_share, is_alone=is_alone)
+        if tier_share >= 1.0:
+            return False
+        tokens = self.kv_of(ticket)
+        return not any(
+            place.ledger.is_in_share(ticket.tier, placing.at_most(tokens, place), tier_share, is_alone=is_alone)
             for place in self.places.values()
             if not place.leaving
         )
 
     def exceeds_share(self, ticket: Ticket, tier_share: float) -> bool:
         """Whether a request is longer than its tier's share of the largest replica."""
-        return self.largest is not None and min(ticket.tokens, self.largest) > tier_share * self.largest
+        return self.largest is not None and min(self.kv_of(ticket), self.largest) > tier_share * self.largest
 
     def is_beyond_share(self, ticket: Ticket, tier_share: float) -> bool:
         """Whether the tier of a seated request holds more than its share where that runs."""

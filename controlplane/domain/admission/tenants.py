@@ -96,7 +96,7 @@ class Tenants:
             return False
         if serving.kv_tokens is not None:
             held = self.kv.get(ticket.tenant, 0)
-            return not held or held + ticket.tokens <= share.most * serving.kv_tokens
+            return not held or held + serving.kv_of(ticket) <= share.most * serving.kv_tokens
         return True
 
     def _is_within_equal_part(self, ticket: Ticket, running: int) -> bool:
@@ -129,7 +129,7 @@ class Tenants:
                 next_most = free
         each = max(kv_tokens // serving.seats, held // max(1, serving.taken))
         kept = min(kept_seats * each, (serving.largest or 0) // KEPT_PART)
-        tokens = ticket.prompt_tokens + ticket.output_tokens
+        tokens = serving.kv_of(ticket)
         return most < tokens or most - tokens >= kept or next_most >= kept  # what does not fit is waited for elsewhere
 
     def is_below_guarantee(self, tenant: str) -> bool:

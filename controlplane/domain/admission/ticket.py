@@ -17,7 +17,7 @@ class Ticket:
     """One request that asks for a seat. `prompt_tokens` and `output_tokens` are estimates; the second is what it may
     generate over all its choices (`n`). Each of its `sequences` takes a place in the running batch, and so a seat.
     `sure_tokens` is the part of both that is no guess: what it asks for in so many words. Admission alone writes the
-    last five fields; all others stay as they came, but for `go_elsewhere`."""
+    last six fields; all others stay as they came, but for `go_elsewhere`."""
 
     id: str
     tenant: str
@@ -34,6 +34,7 @@ class Ticket:
     replica_id: str = field(default="", compare=False)  # where it has its seats
     held_seats: int = field(default=0, compare=False)
     held_tokens: int = field(default=0, compare=False)  # what is reserved for it there
+    covered_tokens: int = field(default=0, compare=False)  # prompt and output that it may have with that
     seated_at: float = field(default=0.0, compare=False)
     waited: bool = field(default=False, compare=False)
 

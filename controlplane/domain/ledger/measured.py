@@ -113,10 +113,16 @@ def cache_bytes(ledger: Ledger, measured: Measured) -> int | None:
     """Memory of the cache: as logged, else the blocks that were made of it."""
     if measured.kv_cache_bytes is not None:
         return measured.kv_cache_bytes
+    blocks = pool_blocks(ledger, measured)
+    return None if blocks is None else blocks * ledger.layout.bytes_per_block
+
+
+def pool_blocks(ledger: Ledger, measured: Measured) -> int | None:
+    """Blocks of the engine's pool, counted as the ledger's: those of the engine may be larger or smaller."""
     if measured.gpu_blocks is None:
         return None
     ours, theirs = ledger.layout.block_tokens, measured.block_tokens or ledger.layout.block_tokens
-    return measured.gpu_blocks * ledger.layout.bytes_per_block * theirs // ours
+    return measured.gpu_blocks * theirs // ours
 
 
 def key_of(ledger: Ledger, measured: Measured) -> CorrectionKey:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from controlplane.domain.footprint.hybrid import KvLayout
 from controlplane.domain.ledger import advice as advising
 from controlplane.domain.ledger import budget as budgeting
+from controlplane.domain.ledger import carried as carrying
 from controlplane.domain.ledger import one_request
 from controlplane.domain.ledger.advice import Advice
 from controlplane.domain.ledger.budget import Budget
+from controlplane.domain.ledger.carried import Carried
 from controlplane.domain.ledger.corrections import NO_CORRECTION, Correction
 from controlplane.domain.ledger.one_request import Verdict
 from controlplane.domain.ledger.setup import Setup
@@ -83,6 +85,11 @@ class Ledger:
         if not self.setup.rules.prints_tokens_by_concurrency:
             return self.blocks // len(self.layout.groups) * self.layout.block_tokens
         return int((self.concurrency(self.setup.max_model_len) or 0) * self.setup.max_model_len)
+
+    @property
+    def carried(self) -> Carried | None:
+        """What the pool carries of requests of usual lengths; None where `tokens` says it, or the card is not known."""
+        return carrying.of(self.layout, self.blocks)
 
     @property
     def kv_bytes_per_token(self) -> float:

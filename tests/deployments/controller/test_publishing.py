@@ -15,6 +15,7 @@ from controlplane.deployments.controller.publish import Publisher
 from controlplane.deployments.models import Deployment, LedgerRow, Replica, Revision
 from controlplane.deployments.services import deployments
 from controlplane.domain.routing import SNAPSHOT_SCHEMA, RoutedDeployment, RoutingSnapshot
+from controlplane.domain.sequence_kv import SequenceKv
 from controlplane.fleet.models import Node
 from controlplane.lib import keys, valkey, wire
 from tests.deployments.controller.running import desired, snapshot
@@ -115,6 +116,16 @@ def test_a_hybrid_s_predicted_tokens_are_no_capacity_and_the_ledger_s_ceiling_bo
     assert routed_room() == (None, 24)
     Revision.objects.update(spec={**Revision.objects.get().spec, "settings": {"data_parallel_size": 2}})
     assert routed_room() == (None, 24)  # 12 of each copy
+
+
+def test_of_a_hybrid_its_blocks_count_and_not_the_tokens_that_it_logs() -> None:
+    kept = {"window_tokens": 1024, "beyond_share": 0.25, "fixed_tokens": 40}
+    replica = make_ready(facts={"kv_cache_tokens": 500_000})
+    make_ledger(replica, max_num_seqs=256, kv_cache_tokens=500_000, capacity_tokens=90_000, sequence_kv=kept)
+    (routed,) = documents.build_snapshot(NOW).content.deployments["chat"].replicas
+    assert (routed.kv_capacity_tokens, routed.sequence_kv) == (90_000, SequenceKv(1024, 0.25, 40))
+    LedgerRow.objects.update(measured={"capacity_tokens": 100_000})
+    assert routed_room() == (100_000, 256), "as many as its engine made"
 
 
 def test_when_a_replica_is_expected_is_told_where_none_is_ready() -> None:
