@@ -356,14 +356,15 @@ def test_of_a_hybrid_the_blocks_that_its_engine_made_are_the_capacity(tmp_path: 
     make_node()
     path = make_files(tmp_path / "windowed", WINDOWED)
     Variant.objects.update_or_create(model=Model.objects.create(name="smollm2"), name="bf16", defaults={"path": path})
-    make_deployment(settings={"max_model_len": 4096})
+    settings = {"max_model_len": 4096, "max_num_batched_tokens": 1024, "kv_cache_memory_bytes": GIB}
+    make_deployment(settings=settings)
     settle()
     replica = Replica.objects.get()
     labels = {"num_gpu_blocks": "32768", "block_size": "128", "kv_cache_size_tokens": "1542732"}
     facts = EngineFacts("0.32.0", start_s=20.0, kv_cache_tokens=1_542_732, cache_config=labels)
     ingest.take_over(Reporter().report(make_observed(replica.pk, facts=facts)), time.time())
     row = LedgerRow.objects.get(replica=replica.pk)
-    assert row.measured["kv_cache_tokens"] == 1_542_732
+    assert row.measured["kv_cache_tokens"] == 1_542_732 and row.error["kv_cache_tokens"] == pytest.approx(0, abs=1e-4)
     assert row.measured["capacity_tokens"] == pytest.approx(32_768 * 128 / 6, rel=0.03)
     (routed,) = documents.build_snapshot(time.time()).content.deployments["chat"].replicas
     assert routed.sequence_kv is not None and routed.sequence_kv.window_tokens == 256

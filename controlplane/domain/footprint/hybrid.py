@@ -98,12 +98,14 @@ def layout(
     block_tokens: int | None = None,
     latent_block_tokens: int | None = None,
     stages: int = 1,
+    plans_ahead: bool = True,
 ) -> KvLayout:
     """The pool for the layers of one accelerator. No layer that keeps anything = blocks of no bytes.
 
-    `block_tokens` were asked for; `latent_block_tokens` are what this card's kernels of latent attention take.
+    `block_tokens` were asked for; `latent_block_tokens` are what this card's kernels of latent attention take. Engines
+    on CPU cores do not plan a batch ahead.
     """
-    in_flight = batched_tokens * max(rules.batches_in_flight, stages)
+    in_flight = batched_tokens * max(rules.batches_in_flight if plans_ahead else 1, stages)
     null_blocks = 1 if rules.keeps_null_block else 0
     latent = any(bucket.kind == "mla" for bucket in buckets)
     usual = latent_block_tokens or rules.latent_block_tokens(None)

@@ -54,6 +54,7 @@ def pool_layout(setup: Setup, *, whole_model: bool = False) -> KvLayout:
             packed=setup.precision.kv.element_bits < _PLAIN_BITS,
         ),
         stages=setup.pipeline_parallel,
+        plans_ahead=not setup.card.is_cpu,
     )
 
 
