@@ -18,6 +18,7 @@ from controlplane.domain.specs.known import (
     aliases,
     base_lengths,
     deepseek,
+    fewer_experts,
     file_precision,
     further,
     hybrid,
@@ -52,7 +53,7 @@ def _table() -> dict[str, tuple[str, Config]]:
     """Models by their plain name without signs between the words: `qwen2.57b` -> (name as published, config)."""
     found: dict[str, tuple[str, Config]] = {}
     published: dict[str, Config] = {}
-    for part in (llama, qwen, deepseek, hybrid, other, more, further, wider, searched):
+    for part in (llama, qwen, deepseek, hybrid, other, more, further, wider, searched, fewer_experts):
         for name, config in part.MODELS.items():
             key = words.key(words.own(name))
             found[key if key not in found else words.with_tunes(name)] = (name, config)
@@ -140,7 +141,7 @@ def _key_of(name: str) -> tuple[str | None, bool]:
         if key is not None:
             if not rest:
                 return key, words.key(own) in _table()
-            if not likeness.is_another(rest, _facts(key), words.every(written)):
+            if not likeness.is_another(rest, _facts(key), words.every(written), words.remarks(written)):
                 return key, False
             refused = True
     return (None if refused else _of_family(words.own(name), words.every(name))), False

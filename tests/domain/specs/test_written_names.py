@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.domain.specs import known_models
+from controlplane.domain.specs.known import fewer_experts
 
 _LINES = (Path(__file__).parent / "written_names.txt").read_text().splitlines()
 ROWS = [tuple(line.split(" | ")) for line in _LINES if line and not line.startswith("#")]
@@ -76,3 +77,12 @@ def test_a_model_that_search_made_smaller_keeps_a_cache_where_it_still_attends(
     assert facts is not None
     assert facts.num_hidden_layers == layers
     assert {layer.kind: layer.count for layer in facts.layers} == {"full": attending, "none": layers - attending}
+
+
+@pytest.mark.parametrize("name", sorted(fewer_experts.MODELS))
+def test_a_mixture_with_fewer_experts_has_the_size_that_its_name_says_and_its_bases_cache(name: str) -> None:
+    facts, base = known_models.find(f"cerebras/{name}"), known_models.find(name.split("-REAP")[0])
+    assert facts is not None and facts.experts is not None
+    said = float(name.split("REAP-")[1].split("B")[0])
+    assert facts.parameters / 1e9 == pytest.approx(said, rel=0.006)
+    assert base is None or base.layers == facts.layers

@@ -86,6 +86,7 @@ TRAITS: dict[str, Traits] = {
     "gemma3": Traits(tied=True, norms=4, qk_norm="head"),
     "gemma4_text": Traits(tied=True, norms=4, qk_norm="head"),
     "gemma4": Traits(tied=True, norms=4, qk_norm="head"),
+    "gemma4_unified_text": Traits(tied=True, norms=4, qk_norm="head"),
     "phi": Traits(qkv_bias=True, output_bias=True, gated=False, mlp_bias=True, norms=1, norm_bias=True, head_bias=True),
     "phimoe": Traits(norm_bias=True, head_bias=True),
     "nemotron": Traits(gated=False, norm_bias=True),

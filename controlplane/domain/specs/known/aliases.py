@@ -85,6 +85,8 @@ ALIASES: dict[str, str] = {
     "Nemotron-Ultra-253B": "Llama-3_1-Nemotron-Ultra-253B-v1",
     "Nemotron-3-Nano-30B": "NVIDIA-Nemotron-3-Nano-30B-A3B",
     "Nemotron-3-Nano": "NVIDIA-Nemotron-3-Nano-30B-A3B",
+    "NVIDIA-Nemotron-3.5-Lightning-30B-A3B": "NVIDIA-Nemotron-3-Nano-30B-A3B",
+    "Nemotron-3.5-Lightning-30B-A3B": "NVIDIA-Nemotron-3-Nano-30B-A3B",
     "Nemotron-3-Super-120B": "NVIDIA-Nemotron-3-Super-120B-A12B",
     "Nemotron-3-Super": "NVIDIA-Nemotron-3-Super-120B-A12B",
     "Mistral": "Mistral-7B",

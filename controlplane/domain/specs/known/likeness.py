@@ -21,21 +21,23 @@ _SENSES = frozenset((
 _SENSING = re.compile(r"(?:internvl|ovis|n?vila|minicpm-v|idefics|cogvlm|smolvlm)\d*(?:\.\d+)?")
 # another model that is made from it: fewer layers or experts, fewer caches, or heads that guess for it
 _MADE_FROM = frozenset((
-    "reap", "pruned", "minitron", "swiftkv", "eagle", "eagle2", "eagle3", "medusa", "draft", "dflash", "dspark", "mtp",
-    "speculator", "hydra", "cut", "depth", "width", "upscaled",
+    "reap", "pruned", "minitron", "swiftkv", "eagle", "eagle2", "eagle3", "medusa", "draft", "dflash", "dspark",
+    "assistant", "speculator", "hydra", "cut", "depth", "width", "upscaled",
 ))  # fmt: skip
-_SMALLER = frozenset(("lite", "flash", "mini", "nano", "small", "tiny", "micro"))
+_SMALLER = frozenset(("lite", "flash", "mini", "nano", "small", "tiny", "micro", "mtp"))
 
 
-def is_another(rest: Sequence[str], facts: ModelFacts, words: Sequence[str]) -> bool:
-    """Whether the `rest` of a name's `words`, behind those of the known model, names another one."""
+def is_another(rest: Sequence[str], facts: ModelFacts, words: Sequence[str], remarks: Sequence[str] = ()) -> bool:
+    """Whether the `rest` of a name's `words`, beside those of the known model, names another one. `remarks` are words
+    in brackets: a draft or a variety that they tell of is a setting of the engine, not a name."""
+    named = [word for word in rest if word not in remarks]
     senses = not facts.tower_parameters and _LOOSE not in words
     return (
-        any(_other_size(word, facts) for word in rest if not _is_bits(word, words))
-        or any(word in _MADE_FROM for word in rest)
+        any(_other_size(word, facts) for word in rest if not _is_bits(word, words) and not _is_active(word, words))
+        or any(word in _MADE_FROM for word in named)
         or (senses and any(word in _SENSES or _SENSING.fullmatch(word) for word in rest))
         or (facts.experts is None and any(_MIXTURE.fullmatch(word) for word in rest))
-        or any(word in _SMALLER and not _behind_precision(word, words) for word in rest)
+        or any(word in _SMALLER and not _behind_precision(word, words) for word in named)
     )
 
 
@@ -53,6 +55,12 @@ def _is_bits(word: str, words: Sequence[str]) -> bool:
     """`GPTQ-4b-128g`: bits of a weight."""
     at = words.index(word) if word in words else 0
     return at > 0 and len(word) == 2 and is_quantization(words[at - 1])
+
+
+def _is_active(word: str, words: Sequence[str]) -> bool:
+    """`32B active`: the part of a mixture that one token goes through."""
+    at = words.index(word) + 1 if word in words else len(words)
+    return at < len(words) and words[at] in ("active", "activated")
 
 
 def _behind_precision(word: str, words: Sequence[str]) -> bool:

@@ -146,7 +146,11 @@ MODELS: dict[str, Config] = {
     "Mistral-Large-2411": _LARGE,
     "Mistral-Large-3-675B": seeing("mistral3", _LARGE_3, changed(_PIXTRAL, hidden_size=1664, intermediate_size=8192,
                                                                  num_hidden_layers=48), **_FP8),
-    "Mistral-Small-4-119B": seeing("mistral3", _SMALL_4, _PIXTRAL, spatial_merge_size=2),
+    "Mistral-Small-4-119B": seeing("mistral3", _SMALL_4, _PIXTRAL, spatial_merge_size=2, **_FP8),
+    "Mistral-Medium-3.5-128B": seeing(
+        "mistral3", changed(_LARGE, vocab_size=131072, model_type="ministral3", max_position_embeddings=262144),
+        changed(_PIXTRAL, hidden_size=1664, intermediate_size=8192, num_hidden_layers=48), spatial_merge_size=2, **_FP8,
+    ),
     "Ministral-8B-2410": row("mistral", 4096, 12288, 36, 32, 8, 131072, head_dim=128, max_position_embeddings=32768),
     "Ministral-3-3B-2512": _ministral_3(3072, 9216, 26, True),
     "Ministral-3-8B-2512": _ministral_3(4096, 14336, 34, False),

@@ -76,6 +76,11 @@ MODELS: dict[str, Config] = {
     "bge-large-zh-v1.5": row("bert", 1024, 4096, 24, 16, 16, 21128, max_position_embeddings=512, **_TIED),
     "bge-base-zh-v1.5": row("bert", 768, 3072, 12, 12, 12, 21128, max_position_embeddings=512, **_TIED),
     "all-MiniLM-L12-v2": row("bert", 384, 1536, 12, 12, 12, 30522, max_position_embeddings=512, **_TIED),
+    "gemma-4-12B": row(
+        "gemma4_unified_text", 3840, 15360, 48, 16, 8, 262144, head_dim=256, global_head_dim=512, sliding_window=1024,
+        layer_types=(["sliding_attention"] * 5 + ["full_attention"]) * 8, num_global_key_value_heads=1,
+        attention_k_eq_v=True, hidden_size_per_layer_input=0, max_position_embeddings=262144, **_TIED,
+    ),
     "MiniCPM3-4B": row("minicpm3", 2560, 6400, 62, 40, 40, 73448, q_lora_rank=768, kv_lora_rank=256,
                        qk_nope_head_dim=64, qk_rope_head_dim=32, v_head_dim=64, **_TIED | _32K),
     "granite-4.0-350m": row("granite", 1024, 2048, 28, 16, 4, 100352, **_TIED | _32K),

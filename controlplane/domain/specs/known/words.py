@@ -22,6 +22,7 @@ _GGUF_SHORT = {"q2": "Q2_K", "q3": "Q3_K_M", "q4": "Q4_K_M", "q5": "Q5_K_M", "q6
 _GGUF_KIND = re.compile(r"(?<![a-z0-9])(" + "|".join((*_GGUF_NAMES, *_GGUF_SHORT)) + r")(?![a-z0-9])")
 _DOT = re.compile(r"(?<=[^q]\d)_(?=\d)")  # `InternVL2_5`, but not the `q4_0` of GGUF
 _SPACED_BITS = re.compile(r"(?<![a-z0-9.])([234568])[- _]?bits?(?![a-z])")
+_REMARK = re.compile(r"\(([^()]*)\)")
 _COMPANION = re.compile(r"\s\+\s|\s(?:with|and|vs\.?|draft)\s")  # what stands behind is another model
 
 
@@ -45,6 +46,11 @@ def every(name: str) -> list[str]:
     plain = before.rstrip().rstrip("/").rsplit("/", 1)[-1] + bracket + after
     plain = _SPACED_BITS.sub(r"\1bit", plain).replace("_", "-").replace("fine-tune", "")
     return [word for word in re.split(r"[^a-z0-9.]+|(?<![0-9])\.|\.(?![0-9])", plain) if word]
+
+
+def remarks(name: str) -> list[str]:
+    """What stands in brackets: `Qwen3.6-27B (MTP, TP2)` -> mtp, tp2."""
+    return [word for remark in _REMARK.findall(name) for word in every(remark)]
 
 
 def key(words: Sequence[str]) -> str:
