@@ -133,7 +133,8 @@ class Meter:
         """Valkey is gone and the stock is too small: takes what this gateway may have without asking.
 
         A limit a minute goes on filling at this gateway's part, up to a slice. One that this gateway holds nothing
-        of yet, in this window, gives one slice on credit; that is the slice by which a limit may be overshot.
+        of yet, in this window, gives one slice on credit; that is the slice by which a limit may be overshot. Places
+        come back by themselves, so of them a gateway that knows how many there are has an equal part.
         """
         if self.measure.kind == "refilled":
             since = max(self.filled_at, cut_off_at)
@@ -146,6 +147,8 @@ class Meter:
             self.turn_window(*window_of(self.measure.kind, now))
             most = min(amount, slices.largest(self.limit, self.gateways))
             self.stock = min(self.limit, max(slices.first(self.limit, self.gateways), most))
+        elif self.held and self.reserved + amount <= self.limit // self.gateways:
+            self.stock = max(self.stock, amount)
 
     # -- what is told ----------------------------------------------------------------------------------------------
 

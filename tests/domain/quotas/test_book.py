@@ -191,6 +191,22 @@ def test_without_valkey_a_limit_a_minute_goes_on_filling() -> None:
     assert 55 <= granted <= 65
 
 
+def test_without_valkey_each_gateway_has_its_part_of_the_places() -> None:
+    pool = Pool()
+    a, b = (SliceBook([make_quota(concurrent_requests=10)]) for _ in "ab")
+    for name, book in (("a", a), ("b", b)):
+        assert isinstance(ask(book, pool, NOW, "first", gateway=name), Granted)
+    sync(a, pool, NOW + 1, gateway="a")
+    for book in (a, b):
+        book.failed(NOW + 1)
+        for number in range(20):
+            book.reserve(str(number), SHOP, 1, 0, NOW + 1)
+        assert len(book.open) == 5
+        book.settle("1", 0, 0)
+        assert isinstance(book.reserve("again", SHOP, 1, 0, NOW + 2), Granted)
+        book.check_invariants()
+
+
 def test_a_gateway_that_starts_without_valkey_has_one_slice() -> None:
     book = SliceBook([make_quota(tokens_per_month=1000)])
     book.failed(NOW)
