@@ -87,6 +87,8 @@ ALIASES: dict[str, str] = {
     "Nemotron-3-Nano": "NVIDIA-Nemotron-3-Nano-30B-A3B",
     "NVIDIA-Nemotron-3.5-Lightning-30B-A3B": "NVIDIA-Nemotron-3-Nano-30B-A3B",
     "Nemotron-3.5-Lightning-30B-A3B": "NVIDIA-Nemotron-3-Nano-30B-A3B",
+    "Nemotron-Nano-12B-v2-VL": "NVIDIA-Nemotron-Nano-12B-v2-VL",
+    "CroissantLLMChat-v0.1": "CroissantLLM",
     "Nemotron-3-Super-120B": "NVIDIA-Nemotron-3-Super-120B-A12B",
     "Nemotron-3-Super": "NVIDIA-Nemotron-3-Super-120B-A12B",
     "Mistral": "Mistral-7B",

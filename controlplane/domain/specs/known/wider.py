@@ -3,6 +3,8 @@
 # ruff: noqa: PLR0917 - a line of the table gives widths in the order in which papers do
 from __future__ import annotations
 
+from controlplane.domain.specs.known.deepseek import MODELS as DEEPSEEK
+from controlplane.domain.specs.known.further import MODELS as FURTHER
 from controlplane.domain.specs.known.hybrid import MODELS as HYBRID
 from controlplane.domain.specs.known.llama import LLAMA_2_7B, LLAMA_3_8B, MISTRAL_7B_2
 from controlplane.domain.specs.known.llama import MODELS as LLAMA
@@ -15,6 +17,8 @@ _2K, _4K, _8K, _32K = ({"max_position_embeddings": 1024 * kilo} for kilo in (2, 
 _128K = {"max_position_embeddings": 131072}
 _CLIP = {"model_type": "clip_vision_model", "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24,
          "patch_size": 14, "image_size": 336}  # fmt: skip
+_INTERN = {"model_type": "intern_vit_6b", "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24,
+           "patch_size": 14, "image_size": 448}  # fmt: skip
 
 
 def _fp8(name: str) -> Config:
@@ -105,6 +109,19 @@ MODELS: dict[str, Config] = {
         "falcon_h1", 1280, 3072, 66, 6, 2, 65537, head_dim=128, mamba_d_ssm=1536, mamba_n_heads=24, mamba_d_head=64,
         mamba_d_state=256, mamba_n_groups=1, mamba_d_conv=4, mamba_rms_norm=False, **_128K,
     ),
+    "Trinity-Large": _trinity(3072, 12288, 60, 48, 8, 256, 4, 3072, 6, 4096),
+    "Hunyuan-0.5B": row("hunyuan_v1_dense", 1024, 3584, 24, 16, 8, 120818, head_dim=128, **_TIED | {
+        "max_position_embeddings": 262144}),
+    "falcon-rw-1b": row("falcon", 2048, 8192, 24, 32, 32, 50304, multi_query=False, parallel_attn=False, bias=True,
+                        **_TIED | _2K),
+    "InternVL3_5-GPT-OSS-20B-A4B": {
+        "model_type": "internvl_chat", "llm_config": changed(OTHER["gpt-oss-20b"], quantization_config=None),
+        "vision_config": _INTERN, "downsample_ratio": 0.5},
+    "NVIDIA-Nemotron-Nano-12B-v2-VL": HYBRID["NVIDIA-Nemotron-Nano-12B-v2"],
+    "Llama-3.1-Nemotron-Nano-VL-8B-V1": LLAMA["Llama-3.1-8B"],
+    "glm-4v-9b": changed(DEEPSEEK["glm-4-9b"], max_position_embeddings=8192),
+    "MiniCPM-V-2": FURTHER["MiniCPM-2B"],
+    "blip2-opt-2.7b": OTHER["opt-2.7b"],
     "deepseek-vl2-tiny": row(
         "deepseek", 1280, 6848, 12, 10, 10, 129280, n_routed_experts=64, num_experts_per_tok=6, n_shared_experts=2,
         moe_intermediate_size=896, first_k_dense_replace=1, **_4K,
@@ -112,9 +129,7 @@ MODELS: dict[str, Config] = {
     "deepseek-vl2-small": _vl2(2048, 10944, 27, 16, 64, 1408),
     "deepseek-vl2": _vl2(2560, 12288, 30, 32, 72, 1536, vocab_size=129280),
     "InternVL2-4B": {"model_type": "internvl_chat", "llm_config": changed(OTHER["Phi-3-mini-128k"], vocab_size=32020),
-                     "vision_config": {"model_type": "intern_vit_6b", "hidden_size": 1024, "intermediate_size": 4096,
-                                       "num_hidden_layers": 24, "patch_size": 14, "image_size": 448},
-                     "downsample_ratio": 0.5},
+                     "vision_config": _INTERN, "downsample_ratio": 0.5},
     "llava-next-72b": seeing("llava_next", changed(QWEN["Qwen1.5-72B"], vocab_size=152064), _CLIP),
     "llama3-llava-next-8b": seeing("llava_next", changed(LLAMA_3_8B, vocab_size=128320), _CLIP),
     "llava-onevision-qwen2-0.5b": QWEN["Qwen2-0.5B"],
@@ -133,6 +148,11 @@ MODELS: dict[str, Config] = {
 
 # Parameters as published, where the tower stands in no config that is read here
 TOTALS: dict[str, int] = {
+    "NVIDIA-Nemotron-Nano-12B-v2-VL": 13_180_000_000,
+    "Llama-3.1-Nemotron-Nano-VL-8B-V1": 8_720_000_000,
+    "glm-4v-9b": 13_906_000_000,
+    "MiniCPM-V-2": 3_434_000_000,
+    "blip2-opt-2.7b": 3_745_000_000,
     "deepseek-vl2-tiny": 3_371_000_000,
     "deepseek-vl2-small": 16_150_000_000,
     "deepseek-vl2": 27_480_000_000,
