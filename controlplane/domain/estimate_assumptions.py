@@ -59,10 +59,11 @@ def _taken(setup: Setup, layout: KvLayout) -> Iterator[str]:
         yield "The draft is taken to be the model's own layers, whose weights lie in its files and were counted."
     elif setup.draft is not None and not setup.draft.weight_bytes:
         yield "The draft is taken to need no weights and no cache of its own."
-    if any(group.state_blocks and not group.block_tokens for group in layout.groups):
-        if rules.state_blocks_a_request > 1:
+    states = max((group.state_blocks for group in layout.groups if not group.block_tokens), default=0)
+    if states:
+        if states > 1:
             yield (
-                f"A request was taken to hold {rules.state_blocks_a_request} blocks of each group of recurrent states: "
+                f"A request was taken to hold {states} blocks of each group of recurrent states: "
                 f"engine {rules.label} caches prefixes of states by default."
             )
         else:

@@ -115,6 +115,12 @@ class EngineRules:
         """Blocks of a recurrent layer for one request: two since prefix caching of states is the default."""
         return 2 if self.version >= (0, 20, 0) else 1
 
+    def state_blocks(self, kind: str) -> int:
+        """The same for one kind of layer: Mamba 2 holds a third one since it exports a state from inside a prefill,
+        which 0.32 does (`num_prefill_checkpoint_blocks`) and 0.30 did not yet."""
+        exports = self.version >= (0, 32, 0) and kind == "mamba2"
+        return self.state_blocks_a_request + int(exports)
+
     @property
     def padding_ratio(self) -> float:
         """Buckets of layers up to this much longer than the shortest one are padded instead of cut."""

@@ -126,7 +126,7 @@ def layout(
         count = -(-bucket.layers // size)
         padded += count * size - bucket.layers
         tokens = _block_of(bucket, block, page)
-        blocks = rules.state_blocks_a_request if bucket.recurrent else 0
+        blocks = rules.state_blocks(bucket.kind) if bucket.recurrent else 0
         if bucket.kind == "beside":  # engines hold room for as many tokens of an encoder as a step takes
             blocks = -(-batched_tokens // tokens)
         chunked = bucket.kind == "chunked"

@@ -8,7 +8,7 @@ from controlplane.domain.footprint import hybrid, kv
 from controlplane.domain.footprint.engine_rules import EngineRules, rules_for
 from controlplane.domain.footprint.hybrid import KvLayout
 from controlplane.domain.specs import known_models, kv_precision
-from controlplane.domain.specs.model import Layers, ModelFacts
+from controlplane.domain.specs.model import Layers, ModelFacts, StateShape
 from tests.domain.ledger.setups import make_latent_model, make_model, make_state_model, make_window_model
 
 GIB = 2**30
@@ -163,3 +163,32 @@ def test_a_chunk_begins_with_a_block() -> None:
     of_full, of_chunks = 12 * 512 * 1_000_000, 36 * 512 * (8192 + 2 * 8192)
     assert found.needed_bytes(1_000_000) == of_full + of_chunks
     assert found.needed_bytes(16) == 48 * 512 * 16
+
+
+@pytest.mark.parametrize(("version", "blocks"), [("0.19.0", 1), ("0.30.0", 2), ("0.32.0", 3)])
+def test_mamba_2_holds_a_block_more_since_a_prefill_exports_its_state(version: str, blocks: int) -> None:
+    model = known_models.find("nvidia/NVIDIA-Nemotron-Nano-9B-v2")
+    assert model is not None
+    layout = make_layout(model, rules_for(version))
+    assert {group.state_blocks for group in layout.groups if not group.block_tokens} == {blocks}
+
+
+@pytest.mark.parametrize("name", ["Qwen/Qwen3.6-27B", "ai21labs/AI21-Jamba-Mini-1.7", "LiquidAI/LFM2-1.2B"])
+def test_other_states_hold_two_blocks_in_0_32_as_before(name: str) -> None:
+    model = known_models.find(name)
+    assert model is not None
+    layout = make_layout(model, rules_for("0.32.0"))
+    assert {group.state_blocks for group in layout.groups if not group.block_tokens} == {2}
+
+
+def test_a_small_zamba_and_a_small_minicpm_3_hold_as_many_requests_as_the_engine_said() -> None:
+    """Started on vLLM 0.32 on CPU cores, in a cache of 1 GiB and blocks of 128: 97.50 and 170.62 requests of 1024."""
+    state = StateShape(3 * 544, 8 * 64 * 16, ssm_dtype_bytes=2)
+    zamba = (Layers("mamba2", 6, state=state), Layers("full", 3, kv_heads=4, head_dim=128))
+    minicpm = (Layers("full", 4, kv_heads=4, head_dim=96),)
+    for layers, requests in ((zamba, 97.50), (minicpm, 170.62)):
+        kinds = kv_precision.parse("auto", model_dtype="bf16")
+        found = kv.buckets(layers, tensor_parallel=1, precision=kinds, rules=rules_for("0.32.0"))
+        layout = hybrid.layout(found, rules_for("0.32.0"), batched_tokens=2048, block_tokens=128, plans_ahead=False)
+        assert layout.pool_blocks(GIB) == 1365
+        assert 1365 / layout.blocks_for(1024) == pytest.approx(requests, abs=0.006)

@@ -133,3 +133,8 @@ def test_an_unknown_kind_of_them_is_refused_too() -> None:
         config_json.read({"model_type": "foo", "is_encoder_decoder": True, "d_model": 512})
     assert "Whisper" in refused.value.message
     assert list(refused.value.fields) == ["is_encoder_decoder"]
+
+
+def test_a_zamba_by_name_keeps_a_cache_each_time_a_shared_block_runs() -> None:
+    facts = known_models.find("Zyphra/Zamba2-7B")
+    assert facts is not None and kept(facts) == {"mamba2": 81, "full": 13}

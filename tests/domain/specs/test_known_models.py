@@ -295,9 +295,3 @@ def test_stablelm_and_zamba_are_known_by_their_names(name: str, parameters: int)
     facts = known_models.find(name)
     assert facts is not None
     assert facts.parameters == parameters
-
-
-def test_shared_blocks_of_zamba_keep_a_cache_each_time_they_run() -> None:
-    facts = known_models.find("Zyphra/Zamba2-7B")
-    assert facts is not None
-    assert {layers.kind: layers.count for layers in facts.layers} == {"mamba2": 81, "full": 13}

@@ -56,7 +56,8 @@ def _mamba2_heads(fields: Fields, hidden: int) -> tuple[int, int, int]:
 
 
 def mamba1(fields: Fields, shape: Shape) -> Mixer:
-    """Selective state space with decay a channel (Mamba 1: Jamba, Falcon-Mamba)."""
+    """Selective state space with decay a channel (Mamba 1: Jamba, Falcon-Mamba). Engines keep its state as they do
+    that of linear attention."""
     hidden = shape.hidden
     state = fields.need("mamba_d_state", "state_size")
     inner = int((fields.ratio("mamba_expand", "expand") or 2.0) * hidden)
@@ -67,7 +68,7 @@ def mamba1(fields: Fields, shape: Shape) -> Mixer:
     fine = inner * kernel + inner + inner + inner * state + inner  # convolution and its bias, step bias, decay, skip
     fine += step + 2 * state if shape.model_type == "jamba" else 0  # norms of step, input and output
     kept = StateShape((kernel - 1) * inner, inner * state, _ssm_bytes(fields, shape))
-    return Mixer((Layers("mamba2", 1, state=kept),), projections, fine)
+    return Mixer((Layers("linear", 1, state=kept),), projections, fine)
 
 
 def gated_delta(fields: Fields, shape: Shape) -> Mixer:
