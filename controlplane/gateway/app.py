@@ -153,7 +153,8 @@ class Gateway:
             status, kind, body = 200, b"application/json", msgspec.json.encode(self._owners.members.says())
         else:
             status, kind, body = self._look_up(path, client.head.authorization)
-        headers: Headers = [(b"content-type", kind), (b"x-headworks-request-id", request_id.encode())]
+        name = request_id.encode()
+        headers: Headers = [(b"content-type", kind), (b"x-request-id", name), (b"x-headworks-request-id", name)]
         client.start(status, headers, len(body))
         client.end(body)
 

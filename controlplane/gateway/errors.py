@@ -67,10 +67,11 @@ class GatewayError(Exception):
 
     def send(self, client: Client, request_id: str) -> None:
         """Answers with this error."""
-        body = self.body()
+        body, name = self.body(), request_id.encode()
         headers: Headers = [
             (b"content-type", b"application/json"),
-            (b"x-headworks-request-id", request_id.encode()),
+            (b"x-request-id", name),
+            (b"x-headworks-request-id", name),
             *self.headers,
         ]
         if self.retry_after_s is not None:

@@ -249,6 +249,7 @@ class Relay:
         """Answers with `error`, of which the client learns what it would of any other answer."""
         own = dict(self._own_headers)
         request_id = own.pop(b"x-headworks-request-id")
+        del own[b"x-request-id"]
         self.status = error.status
         error.headers += own.items()
         error.send(self._client, request_id.decode())

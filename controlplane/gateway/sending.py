@@ -140,8 +140,10 @@ class Sender:
     async def _exchange(
         self, call: Call, replica: RoutedReplica, connection: Connection, request: bytes, reused: bool
     ) -> Relay:
+        request_id = call.request_id.encode()
         own: Headers = [
-            (b"x-headworks-request-id", call.request_id.encode()),
+            (b"x-request-id", request_id),
+            (b"x-headworks-request-id", request_id),
             (b"x-headworks-replica", replica.id.encode()),
             (b"x-headworks-queue-ms", b"%d" % (call.queued_s * 1000) if call.queued_s else b"0"),
         ]

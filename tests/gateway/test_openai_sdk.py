@@ -155,7 +155,8 @@ async def test_headers_are_there_for_whom_wants_them(start_gateway: StartGateway
         assert raw.headers["x-headworks-request-id"] == "mine-1"
         assert (raw.headers["x-headworks-replica"], raw.headers["x-headworks-queue-ms"]) == ("r0", "0")
         assert raw.headers["x-headworks-ignored"] == "priority"
-        assert raw.parse().choices[0].message.content == "Paris"
+        parsed = raw.parse()
+        assert (parsed.choices[0].message.content, parsed._request_id) == ("Paris", "mine-1")
         async with client.chat.completions.with_streaming_response.create(
             model="chat", messages=MESSAGES, stream=True
         ) as response:
