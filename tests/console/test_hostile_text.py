@@ -61,10 +61,13 @@ def fill(model: type[models.Model]) -> int:
             shapes.append(field.name)
         elif free and isinstance(field, models.CharField | models.TextField) and not field.choices and not field.unique:
             texts.append(field)
+    constraints = [one for one in model._meta.constraints if isinstance(one, models.UniqueConstraint)]
+    once = {name for one in constraints for name in one.fields}
     for row in model._default_manager.all():
         for text in texts:
             room = text.max_length or 1000
-            setattr(row, text.name, HOSTILE if room >= len(HOSTILE) else SHORT[:room])
+            told = HOSTILE if room >= len(HOSTILE) else SHORT[:room]
+            setattr(row, text.name, f"{row.pk}{told}"[:room] if text.name in once else told)
         for name in shapes:
             setattr(row, name, hostile(getattr(row, name)))
         row.save()
