@@ -82,15 +82,10 @@ class MetricNames:
 
 @dataclass(frozen=True, slots=True)
 class WarmUpRequest:
-    """A small real generation: POST `path` with `body`; success is a 200 whose answer has generated tokens.
-
-    `afterwards` is sent when it has succeeded, before the replica is ready, and need not succeed itself: what the
-    engine makes ready for it, no later request has to wait for.
-    """
+    """A small real generation: POST `path` with `body`; success is a 200 whose answer has generated tokens."""
 
     path: str
     body: Mapping[str, object]
-    afterwards: Mapping[str, object] | None = None
 
 
 class EngineAdapter(Protocol):

@@ -30,8 +30,7 @@ class VllmAdapter:
     def warm_up(self, spec: EngineSpec) -> WarmUpRequest:
         # /v1/completions needs no chat template, and ignore_eos makes sure that something is generated
         body = {"model": spec.served_model_name, "prompt": "Hello", "max_tokens": 2, "ignore_eos": True}
-        # with the first log probabilities it is asked for it compiles what ranks them, and all others wait for seconds
-        return WarmUpRequest("/v1/completions", body, afterwards={**body, "logprobs": 1})
+        return WarmUpRequest("/v1/completions", body)
 
     def metric_names(self, version: str | None) -> MetricNames:
         return metrics.metric_names(version)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from controlplane.domain import lifecycle_events as events
 from controlplane.domain.lifecycle import Reason
 from engine_adapters.base import MetricNames, WarmUpRequest
 from workers.node import probes, processes
 
-AFTERWARDS_MOST_S = 60.0  # a vLLM that compiles for the first time on a machine takes about 15
 DYING_S = 5.0  # an engine whose generation failed often ends by itself, and its exit tells more than the answer
 
 
@@ -92,20 +89,9 @@ def warm_up(
     return events.WarmedUp(launch, done.output_tokens, done.took_s, cache_config())
 
 
-def generation(
-    url: str, request: WarmUpRequest, key: str, timeout_s: float, *, is_first: bool = False
-) -> Callable[[], probes.Generation]:
-    """Returns the generation that `warm_up` shall try; the first of an engine with what comes afterwards."""
-
-    def generate() -> probes.Generation:
-        done = probes.generate(url, request, key, timeout_s)
-        if is_first and request.afterwards is not None:
-            left_s = min(AFTERWARDS_MOST_S, timeout_s - done.took_s)
-            with contextlib.suppress(probes.ProbeError):
-                probes.generate(url, replace(request, body=request.afterwards), key, max(1.0, left_s))
-        return done
-
-    return generate
+def generation(url: str, request: WarmUpRequest, key: str, timeout_s: float) -> Callable[[], probes.Generation]:
+    """Returns the generation that `warm_up` shall try."""
+    return lambda: probes.generate(url, request, key, timeout_s)
 
 
 def _ends_soon(identity: processes.Identity) -> bool:

@@ -220,7 +220,7 @@ class SupervisedReplica(KeptReplica):
                 every_s = PROBE_EVERY_S.get(self.machine.state, 1.0)
                 self._helpers.run("health", launch, every_s, partial(probe_health, launch, url, adapter.health_path))
             case events.WarmUp(timeout_s=timeout_s):
-                generate = generation(url, adapter.warm_up(self.wish.spec), self.wish.key, timeout_s, is_first=True)
+                generate = generation(url, adapter.warm_up(self.wish.spec), self.wish.key, timeout_s)
                 labels = partial(cache_config, url, adapter.metric_names(None))  # the log tells the version later
                 self._helpers.run(
                     "warm-up", launch, 0.0, partial(warm_up, launch, identity, generate, self._tail, labels)
