@@ -90,9 +90,17 @@ def environment(spec: EngineSpec, place: LaunchPlace) -> dict[str, str]:
         "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor"),
         "TRITON_CACHE_DIR": str(cache / "triton"),
     }
+    if _splits_command_lines(place.work_dir) and given(spec.settings, "enforce_eager"):
+        found["TORCH_COMPILE_DISABLE"] = "1"
     if spec.model_path.startswith("/"):
         found |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     return found | (_cpu_environment(spec, place) if spec.build == "cpu" else _cuda_environment(place))
+
+
+def _splits_command_lines(folder: str) -> bool:
+    """Whether torch's compiler would give g++ other names than those of its files, and the engine would die of it: not
+    at its start where it runs eagerly, but at the first request that asks for log probabilities."""
+    return any(one.isspace() for one in folder)
 
 
 def _memory(spec: EngineSpec, place: LaunchPlace) -> list[str]:

@@ -32,6 +32,19 @@ def test_the_openai_sdk_gets_paris_plain_and_streamed(running_stack: RunningStac
         stranger.chat.completions.create(model=first["model"], messages=messages)
 
 
+def test_log_probabilities_do_not_end_an_engine_below_a_path_with_a_space(running_stack: RunningStack) -> None:
+    first = running_stack.first_run
+    assert " " in str(running_stack.home)
+    messages: Any = [{"role": "user", "content": "What is the capital of France?"}]
+    with openai.OpenAI(base_url=f"{first['gateway_url']}/v1", api_key=first["gateway_key"], max_retries=0) as client:
+        for _ in range(2):
+            answer = client.chat.completions.create(
+                model=first["model"], messages=messages, max_tokens=4, logprobs=True, top_logprobs=2
+            )
+            told = answer.choices[0].logprobs
+            assert told is not None and told.content is not None and len(told.content[0].top_logprobs) == 2
+
+
 def test_the_first_run_file_is_private_and_complete(running_stack: RunningStack) -> None:
     path = running_stack.home / "first-run.json"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

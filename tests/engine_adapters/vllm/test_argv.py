@@ -233,6 +233,15 @@ def test_nothing_is_reported_home_and_caches_are_the_replica_s_own() -> None:
     assert all(env[name].startswith("/work/") for name in ("VLLM_CACHE_ROOT", "TORCHINDUCTOR_CACHE_DIR"))
 
 
+@pytest.mark.parametrize(
+    ("folder", "eager", "disabled"), [("/my data", True, True), ("/my data", False, False), ("/d", True, False)]
+)
+def test_where_a_path_has_a_space_an_eager_engine_does_not_compile(folder: str, eager: bool, disabled: bool) -> None:
+    """Its compiler could not; one that is to be compiled says so at its start."""
+    env = argv.command(make_spec(enforce_eager=eager), replace(make_place(), work_dir=folder)).env
+    assert ("TORCH_COMPILE_DISABLE" in env) == disabled
+
+
 def test_without_an_engine_environment_it_says_what_to_do() -> None:
     with pytest.raises(RefusedError) as refused:
         argv.command(make_spec(), replace(make_place(), engine_python=""))
