@@ -27,7 +27,7 @@ from tests.gateway.conftest import (
     read_answer,
     until,
 )
-from tests.gateway.engine import DONE, LAST_CHUNK, USAGE, Engine, Peer, Request, answer, chunk, event, head
+from tests.gateway.engine import DONE, LAST_CHUNK, USAGE, Engine, Peer, Request, Script, answer, chunk, event, head
 
 STREAM_HEAD = head(kind="text/event-stream")
 OTHER = "hw-other-key"
@@ -243,17 +243,22 @@ async def test_what_the_engine_counts_teaches_the_estimates(start_gateway: Start
     assert 'headworks_gateway_prompt_estimate_error_count{deployment="chat",model="chat"} 30' in text
 
 
-async def test_a_stream_that_grows_beyond_its_estimate_holds_more_and_is_never_cut(
-    start_gateway: StartGateway,
-) -> None:
-    more = asyncio.Event()
+def make_long_stream(more: asyncio.Event) -> Script:
+    """600 tokens, and the end when there is `more`."""
 
     async def long(_: Request, peer: Peer) -> None:
         await peer.send(STREAM_HEAD, chunk(event() * 600))
         await more.wait()
         await peer.send(chunk(DONE), LAST_CHUNK)
 
-    async with Engine(long) as engine:
+    return long
+
+
+async def test_a_stream_that_grows_beyond_its_estimate_holds_more_and_is_never_cut(
+    start_gateway: StartGateway,
+) -> None:
+    more = asyncio.Event()
+    async with Engine(make_long_stream(more)) as engine:
         keys = {secret_hash(KEY): RoutedKey("key-1", "tenant-1", "acme", tier="batch")}
         gateway = await start_gateway(make_snapshot(make_seats(engine.url, seats=8, tokens=600), keys=keys))
         task = asyncio.create_task(gateway.chat(stream=True))
@@ -272,13 +277,7 @@ async def test_a_stream_that_grows_beyond_its_estimate_holds_more_and_is_never_c
 
 async def test_a_stream_of_a_model_with_windows_holds_what_its_layers_keep(start_gateway: StartGateway) -> None:
     more = asyncio.Event()
-
-    async def long(_: Request, peer: Peer) -> None:
-        await peer.send(STREAM_HEAD, chunk(event() * 600))
-        await more.wait()
-        await peer.send(chunk(DONE), LAST_CHUNK)
-
-    async with Engine(long) as engine:
+    async with Engine(make_long_stream(more)) as engine:
         deployment = make_seats(engine.url, seats=8, tokens=600)
         replica = replace(deployment.replicas[0], sequence_kv=SequenceKv(64, 0.125, 10))
         gateway = await start_gateway(make_snapshot(replace(deployment, replicas=(replica,))))
